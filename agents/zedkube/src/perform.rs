@@ -1,6 +1,8 @@
 //! Carries effects out: each becomes a task that answers with an event.
 
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use cluster::Driver;
@@ -38,6 +40,8 @@ pub(crate) struct Performer {
     slots: SlotMap,
     /// The watch on the slot table while it is needed, and the number of its connection.
     slot_watch: Option<(SlotWatch, u64)>,
+    /// That the slot table may not be watched was logged, and nothing was heard since.
+    slot_refusal_is_told: Arc<AtomicBool>,
     /// Tasks beside drains: Longhorn's setting, and renewal of our token.
     housekeeping: Vec<AbortHandle>,
     /// The calls without an answer so far.
@@ -80,6 +84,7 @@ impl Performer {
             node: None,
             settings,
             slot_watch: None,
+            slot_refusal_is_told: Arc::default(),
             housekeeping: Vec::new(),
             calling: Calling::default(),
         }
@@ -170,7 +175,8 @@ impl Performer {
         }
         let Some((cluster, generation)) = self.link.standing() else { return };
         if self.slot_watch.as_ref().is_none_or(|(_, of)| *of != generation) {
-            self.slot_watch = Some((SlotWatch::start(&cluster, &self.slots), generation));
+            let watch = SlotWatch::start(&cluster, &self.slots, &self.slot_refusal_is_told);
+            self.slot_watch = Some((watch, generation));
         }
     }
 

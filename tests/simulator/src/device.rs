@@ -15,6 +15,7 @@ use pubsub::{AgentLock, Persistence, Publisher, Root, TopicKey};
 use runtime::flags::Assignment;
 use runtime::{AgentFlags, Stop};
 use schemas::{Agent, DeviceLine, DeviceOpsCmd, Operation, agent, parse};
+use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::kernel::{self, Task};
@@ -252,6 +253,13 @@ impl Device {
     /// The text of one of its files.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.root.join(path)).ok()
+    }
+
+    /// The phase of zedkube's state machine, as its report says.
+    pub(crate) fn phase(&self) -> String {
+        let report = self.text("/run/zedkube/NodeDrainReport/global.json").unwrap_or_default();
+        let report: Value = serde_json::from_str(&report).unwrap_or_default();
+        report.get("Phase").and_then(Value::as_str).unwrap_or("(no report)").to_owned()
     }
 
     /// An operator's order by a file.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use fake_cluster::FakeCluster;
-use schemas::{Agent, DeviceLine};
+use schemas::{Agent, CommandLine, CommandState, DeviceLine, DeviceOpStatus, Source, parse};
 use serde_json::Value;
 
 use crate::device::Device;
@@ -18,6 +18,8 @@ const UNREACHABLE: u64 = 5 * MINUTE;
 const DOWN_MAX: u64 = 30 * MINUTE;
 /// Default of `drain.start.timeout`: a zedkube that was away for so long in this boot is not waited for.
 const START: u64 = 10 * MINUTE;
+/// An agent asks a server that is away so often, and waits so long for an answer.
+const UNSEEN: u64 = 60 * SECOND;
 /// An override counts for so long: `force.ttl`, and time to act, with kills and outages in between.
 const OVERRIDE: u64 = 30 * MINUTE;
 /// What the report says must agree with the world after this time.
@@ -72,6 +74,8 @@ impl Known {
 pub(crate) struct Judge {
     devices: Vec<Known>,
     away_since: Option<u64>,
+    /// When the last outage that is over began.
+    was_away_since: Option<u64>,
     back_at: Option<u64>,
     /// The last time at which a fault of the API server began or ended.
     disturbed_at: u64,
@@ -141,13 +145,25 @@ impl Judge {
     }
 
     pub(crate) fn api_is_away(&mut self) {
-        self.away_since.get_or_insert(kernel::now());
+        if self.away_since.is_none() {
+            let is_new = self.back_at.is_none_or(|back| kernel::now() - back > UNSEEN);
+            self.away_since = if is_new { None } else { self.was_away_since };
+            self.away_since.get_or_insert(kernel::now());
+        }
     }
 
     pub(crate) fn api_is_back(&mut self) {
-        if self.away_since.take().is_some() {
-            self.back_at = Some(kernel::now());
+        if let Some(since) = self.away_since.take() {
+            (self.was_away_since, self.back_at) = (Some(since), Some(kernel::now()));
         }
+    }
+
+    /// How long the API server has not answered, as an agent sees it: one that answers no request is away, and a moment
+    /// in between may be missed.
+    fn outage(&self, cluster: &FakeCluster) -> u64 {
+        let fails = cluster.faults().waiting() > 0;
+        let since = self.away_since.or(self.was_away_since.filter(|_| fails));
+        since.map_or(0, |since| kernel::now() - since)
     }
 
     fn complain(&mut self, invariant: &str, what: &str) {
@@ -187,8 +203,8 @@ impl Judge {
         }
         if !new.is_empty() {
             let known = &mut self.devices[index];
-            // A device that was forced has no slot: the operator answers for it.
-            let is_forced = known.overridden_at.is_some();
+            // A device that was forced has no slot: the operator answers for it. Nor has one without a zedkube.
+            let is_forced = known.overridden_at.is_some() || device.zedkube_was_away() >= START;
             (known.actions, known.is_down) = (actions.len(), true);
             known.by_us = (!is_forced).then(kernel::now);
             known.begins_boot();
@@ -206,7 +222,7 @@ impl Judge {
             let what = format!("{node} does reboot {} of {} {times} times", action.counter, action.source);
             self.complain("each command once", &what);
         }
-        let outage = self.away_since.map_or(0, |since| kernel::now() - since);
+        let outage = self.outage(cluster);
         if action.reason.contains("NOT DRAINED") {
             let has_just_ended = self.back_at.is_some_and(|at| kernel::now() - at < TAKEN_BACK);
             let is_overridden =
@@ -226,7 +242,7 @@ impl Judge {
         let is_known = |known: &Known| known.by_us.is_some_and(|since| since < before);
         let is_other = |(other, known): &(usize, &Known)| *other != index && is_known(known);
         let down = self.devices.iter().enumerate().filter(is_other).count();
-        let is_overridden = self.devices[index].overridden_at.is_some();
+        let is_overridden = self.devices[index].overridden_at.is_some() || device.zedkube_was_away() >= START;
         if down > 0 && outage < DOWN_MAX && !is_overridden {
             self.complain("never two down", &format!("{node} goes down beside {down}"));
         }
@@ -308,7 +324,7 @@ impl Judge {
             if known.is_wanted_here {
                 missing.push(format!("the reboot of an operator on {} is not done", device.node));
             }
-            if let Some(wanted) = known.wanted {
+            if let Some(wanted) = known.wanted.filter(|wanted| !is_refused(device, *wanted)) {
                 missing.push(format!("reboot {wanted} of {} is not done", device.node));
             }
             if known.is_down {
@@ -336,6 +352,18 @@ impl Judge {
     pub(crate) fn into_wrong(self) -> Vec<String> {
         self.wrong
     }
+}
+
+/// True if device-op says why it does not carry this command of the controller out: it is the first of its kind that a
+/// device sees, for example because the disk took no record until then.
+fn is_refused(device: &Device, counter: u32) -> bool {
+    let text = device.text("/run/zedagent/DeviceOpStatus/global.json").unwrap_or_default();
+    let status: Option<DeviceOpStatus> = parse(text.as_bytes()).ok();
+    let is_it = |line: &CommandLine| {
+        (line.source, line.counter, line.state) == (Source::Controller, counter, CommandState::Recorded)
+            && !line.reason.is_empty()
+    };
+    status.is_some_and(|status| status.commands.iter().any(is_it))
 }
 
 /// `DrainStatus::Complete` as a number.

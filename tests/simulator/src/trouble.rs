@@ -61,6 +61,24 @@ impl Trouble {
         }
     }
 
+    /// What kind of fault it is, for the coverage; None for the end of one.
+    pub(crate) fn kind(&self) -> Option<String> {
+        let kind = match self {
+            Self::ApiDown => "API server away".to_owned(),
+            Self::ApiUp => "API server back".to_owned(),
+            Self::Fault(_, _, effect, _) => format!("request: {}", effect_kind(effect)),
+            Self::CutWatches => "watches cut".to_owned(),
+            Self::ForgottenHistory => "watch: 410".to_owned(),
+            Self::Lasts(_, _, effect) => format!("requests for long: {}", effect_kind(effect)),
+            Self::SilentWatches(_) => "silent watches".to_owned(),
+            Self::FrozenCache => "frozen cache".to_owned(),
+            Self::Paused(controller) => format!("{controller:?} controller stands still"),
+            Self::BlindScheduler => "scheduler ignores cordons".to_owned(),
+            Self::Over => return None,
+        };
+        Some(kind)
+    }
+
     /// Carries it out.
     pub(crate) fn begin(&self, cluster: &FakeCluster) -> Result<()> {
         let faults = cluster.faults();
@@ -90,6 +108,17 @@ impl Trouble {
     }
 }
 
+fn effect_kind(effect: &Effect) -> String {
+    match effect {
+        Effect::Answer(reply) | Effect::AnswerAfter(reply) => reply.code.to_string(),
+        Effect::Delay(_) => "slow".to_owned(),
+        Effect::ResetBefore => "reset before".to_owned(),
+        Effect::ResetAfter => "reset after".to_owned(),
+        Effect::Hang => "hangs before".to_owned(),
+        Effect::HangAfter => "hangs after".to_owned(),
+    }
+}
+
 /// What goes wrong in a history, and when.
 pub(crate) fn draw() -> Vec<(u64, Trouble)> {
     let any = || 10 * SECOND + kernel::below(3 * MINUTE);
@@ -116,6 +145,18 @@ pub(crate) fn draw() -> Vec<(u64, Trouble)> {
         drawn.push((from + MINUTE + kernel::below(pick(&[1, 5, 20]) * MINUTE), Trouble::Over));
     }
     drawn
+}
+
+/// A fault that passes by itself.
+pub(crate) fn draw_passing() -> Trouble {
+    match below(4) {
+        0 => Trouble::CutWatches,
+        1 => Trouble::ForgottenHistory,
+        _ => {
+            let (verb, resource) = pick(&REQUESTS);
+            Trouble::Fault(verb, resource, draw_effect(), 1 + below(6))
+        }
+    }
 }
 
 /// Requests of our agents, as the audit log names them.

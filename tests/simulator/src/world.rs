@@ -8,6 +8,7 @@ use pubsub::Root;
 use schemas::Agent;
 use serde_json::{Value, json};
 
+use crate::coverage::Seen;
 use crate::device::Device;
 use crate::judge::Judge;
 use crate::kernel::{self, DiskFault};
@@ -49,6 +50,47 @@ enum Happening {
     Person(usize, Deed),
     /// Something happens to a device.
     Device(usize, Mishap),
+}
+
+impl Happening {
+    /// The device that it concerns, and its kind, for the coverage; None if it is no fault.
+    fn fault(&self) -> Option<(Option<usize>, String)> {
+        match self {
+            Self::Command { device, is_wanted: false, counter } if *counter > 0 => {
+                Some((Some(*device), "command taken back".to_owned()))
+            }
+            Self::Kill(device, agent) => Some((Some(*device), format!("{} killed", agent.name()))),
+            Self::PowerCut(device) => Some((Some(*device), "power cut".to_owned())),
+            Self::Cluster(trouble) => Some((None, trouble.kind()?)),
+            Self::Person(device, deed) => {
+                let kind = match deed {
+                    Deed::BindPod => "pod bound by hand".to_owned(),
+                    Deed::Cordon(true) => "cordon by hand".to_owned(),
+                    Deed::Cordon(false) => "uncordon by hand".to_owned(),
+                    Deed::Verb(words) => format!("ebb {}", words.split(" --").next().unwrap_or_default()),
+                    Deed::Override => "override by a file".to_owned(),
+                };
+                Some((Some(*device), kind))
+            }
+            Self::Device(device, mishap) => {
+                let kind = match mishap {
+                    Mishap::SoftReboot => "soft reboot",
+                    Mishap::Suspend(_) => "suspend",
+                    Mishap::ClockStep(_) => "clock step",
+                    Mishap::Disk(Some(DiskFault::Full)) => "disk full",
+                    Mishap::Disk(Some(DiskFault::ReadOnly)) => "disk read-only",
+                    Mishap::Disk(Some(DiskFault::Slow(_))) => "disk slow",
+                    Mishap::Resumed | Mishap::Disk(None) => return None,
+                };
+                Some((Some(*device), kind.to_owned()))
+            }
+            Self::Command { .. }
+            | Self::Repeat(_)
+            | Self::Start(..)
+            | Self::KillSoon(..)
+            | Self::NodeReady(_) => None,
+        }
+    }
 }
 
 /// What a person does.
@@ -93,7 +135,28 @@ struct World {
     judge: Judge,
     plan: BTreeMap<(u64, u32), Happening>,
     planned: u32,
+    /// What happens when a device comes into a phase: the phase, how much later, and what.
+    aimed: Vec<(&'static str, u64, Aimed)>,
+    /// The last phase of each device.
+    phases: BTreeMap<usize, String>,
+    seen: Seen,
 }
+
+/// A fault that is to meet a device in a phase.
+#[derive(Clone, Debug)]
+enum Aimed {
+    Kill(Agent),
+    PowerCut,
+    /// The API server goes away for so many nanoseconds.
+    Outage(u64),
+    Cluster(Trouble),
+    Person(Deed),
+    Device(Mishap),
+}
+
+/// Phases of zedkube, as its report names them. Those of a drain are short, and would rarely be met by chance.
+const PHASES: [&str; 8] =
+    ["Waiting", "Cordoning", "Cordoning", "Attempting", "Attempting", "Pausing", "Complete", "Returning"];
 
 /// Runs one history. Returns what was wrong.
 pub(crate) fn history() -> Result<Vec<String>> {
@@ -123,6 +186,28 @@ pub(crate) fn chance(one_of: u64) -> bool {
     kernel::below(one_of) == 0
 }
 
+fn draw_aimed() -> Aimed {
+    match below(10) {
+        0 | 1 => Aimed::Kill(pick(&Agent::ALL)),
+        2 => Aimed::PowerCut,
+        3 => Aimed::Outage(pick(&[1, 20, 400]) * SECOND),
+        4 | 5 => Aimed::Cluster(trouble::draw_passing()),
+        6 => Aimed::Person(pick(&[Deed::BindPod, Deed::BindPod, Deed::Cordon(false), Deed::Override])),
+        7 => Aimed::Person(Deed::Verb(pick(&["cancel reboot", "force complete --reason now", "status"]))),
+        8 => Aimed::Device(Mishap::Disk(Some(pick(&[
+            DiskFault::Full,
+            DiskFault::ReadOnly,
+            DiskFault::Slow(SECOND),
+        ])))),
+        _ => Aimed::Device(pick(&[
+            Mishap::SoftReboot,
+            Mishap::Suspend(600 * SECOND),
+            Mishap::ClockStep(-3600 * SECOND.cast_signed()),
+            Mishap::ClockStep(3600 * SECOND.cast_signed()),
+        ])),
+    }
+}
+
 /// Time until an agent that has ended is started again.
 fn draw_pause() -> u64 {
     if chance(10) { 12 * MINUTE } else { pick(&[SECOND / 10, SECOND, 5 * SECOND, 30 * SECOND]) }
@@ -130,13 +215,14 @@ fn draw_pause() -> u64 {
 
 impl World {
     fn new() -> Result<Self> {
+        let (aimed, phases, seen) = (Vec::new(), BTreeMap::new(), Seen::default());
         // A client of the API server does not begin without a certificate of the system.
         let certificates = format!("{}/etc/ssl/certs/ca-certificates.crt", kernel::ROOT);
         kernel::put_file(&certificates, include_bytes!("../../../crates/cluster/src/connect_tests/ca.pem"));
         let cluster = FakeCluster::start().context("cannot start the cluster")?;
         hide_address(cluster.server_url().trim_start_matches("http://"));
         let (devices, plan) = (Vec::new(), BTreeMap::new());
-        Ok(Self { cluster, devices, judge: Judge::default(), plan, planned: 0 })
+        Ok(Self { cluster, devices, judge: Judge::default(), plan, planned: 0, aimed, phases, seen })
     }
 
     fn at(&mut self, time: u64, what: Happening) {
@@ -212,6 +298,42 @@ impl World {
         }
         self.draw_people();
         self.draw_mishaps();
+        for _ in 0..below(4) {
+            let later = kernel::below(pick(&[1, SECOND / 5, 2 * SECOND]));
+            let drawn = draw_aimed();
+            self.aimed.push((pick(&PHASES), later, drawn));
+        }
+    }
+
+    /// Looks which phase the device is in, after its report was written.
+    fn look_at_phase(&mut self, device: usize) {
+        let phase = self.devices[device].phase();
+        if self.phases.insert(device, phase.clone()).as_ref() == Some(&phase) {
+            return;
+        }
+        let (now, others) =
+            std::mem::take(&mut self.aimed).into_iter().partition(|(aimed, ..)| *aimed == phase);
+        self.aimed = others;
+        let now: Vec<(&str, u64, Aimed)> = now;
+        for (_, later, aimed) in now {
+            let at = kernel::now() + later;
+            match aimed {
+                Aimed::Kill(agent) => self.at(at, Happening::Kill(device, agent)),
+                Aimed::PowerCut => self.at(at, Happening::PowerCut(device)),
+                Aimed::Outage(nanos) => {
+                    self.at(at, Happening::Cluster(Trouble::ApiDown));
+                    self.at(at + nanos, Happening::Cluster(Trouble::ApiUp));
+                }
+                Aimed::Cluster(trouble) => self.at(at, Happening::Cluster(trouble)),
+                Aimed::Person(deed) => self.at(at, Happening::Person(device, deed)),
+                Aimed::Device(mishap) => {
+                    self.at(at, Happening::Device(device, mishap));
+                    if matches!(mishap, Mishap::Disk(Some(_))) {
+                        self.at(at + MINUTE, Happening::Device(device, Mishap::Disk(None)));
+                    }
+                }
+            }
+        }
     }
 
     fn draw_mishaps(&mut self) {
@@ -319,7 +441,20 @@ impl World {
         }
     }
 
+    /// Notes that the device meets a fault in its present phase, or that all devices do.
+    fn note(&mut self, device: Option<usize>, fault: &str) {
+        for (index, known) in self.devices.iter().enumerate() {
+            if device.is_none_or(|device| device == index) {
+                let phase = if self.judge.is_down(index) { "(down)".to_owned() } else { known.phase() };
+                self.seen.add(&phase, fault);
+            }
+        }
+    }
+
     fn happen(&mut self, what: Happening) -> Result<()> {
+        if let Some((device, fault)) = what.fault() {
+            self.note(device, &fault);
+        }
         match what {
             Happening::Command { device, counter, is_wanted } => {
                 self.judge.commanded(device, (is_wanted && counter > 0).then_some(counter));
@@ -506,6 +641,10 @@ impl World {
     fn observe(&mut self) -> Result<()> {
         for (who, path) in kernel::take_writes() {
             self.judge.written(&who, &path);
+            if path.ends_with("/NodeDrainReport/global.json") {
+                let of = |device: &Device| path.starts_with(&*device.root.path().to_string_lossy());
+                self.devices.iter().position(of).into_iter().for_each(|device| self.look_at_phase(device));
+            }
         }
         let mut again = Vec::new();
         for index in 0..self.devices.len() {
@@ -513,7 +652,10 @@ impl World {
             for (agent, why) in device.take_ended() {
                 let node = device.node.clone();
                 match why {
-                    None => tell(&node, &format!("{} is killed in the middle of a call", agent.name())),
+                    None => {
+                        tell(&node, &format!("{} is killed in the middle of a call", agent.name()));
+                        self.seen.add(&device.phase(), &format!("{} killed in a call", agent.name()));
+                    }
                     Some(why) => self.judge.ended(&node, agent, &why),
                 }
                 self.planned += 1;
@@ -544,6 +686,7 @@ impl World {
         for device in &mut self.devices {
             device.kill_all();
         }
+        self.seen.lines().for_each(kernel::add_line);
         tell("world", &format!("the history ends after {} s", kernel::now() / SECOND));
         self.judge.into_wrong()
     }

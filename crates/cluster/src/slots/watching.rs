@@ -1,6 +1,8 @@
 //! Watches the slot table's ConfigMap.
 
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt;
 use kube::runtime::watcher::Config;
@@ -34,10 +36,16 @@ impl Drop for SlotWatch {
 
 impl SlotWatch {
     /// Begins to watch. Has to be called in a tokio runtime.
-    pub fn start(cluster: &Cluster, map: &SlotMap) -> Self {
+    ///
+    /// `is_told` is true while a refusal was logged and nothing was heard since. Whoever starts one watch after another
+    /// keeps it, so that a refusal that lasts is logged once.
+    pub fn start(cluster: &Cluster, map: &SlotMap, is_told: &Arc<AtomicBool>) -> Self {
         let (changes, receive) = watch::channel(());
         let task = match check_names(&map.operation("watch", CONFIGMAPS, &map.name())) {
-            Ok(()) => Some(tokio::spawn(run(cluster.clone(), map.clone(), changes)).abort_handle()),
+            Ok(()) => {
+                let run = run(cluster.clone(), map.clone(), changes, Arc::clone(is_told));
+                Some(tokio::spawn(run).abort_handle())
+            }
             Err(failure) => {
                 tracing::warn!("{failure}");
                 None
@@ -57,29 +65,29 @@ impl SlotWatch {
     }
 }
 
-async fn run(cluster: Cluster, map: SlotMap, changes: watch::Sender<()>) {
+async fn run(cluster: Cluster, map: SlotMap, changes: watch::Sender<()>, is_told: Arc<AtomicBool>) {
     let api = Api::<ConfigMap>::namespaced(cluster.client().clone(), &map.namespace);
     let only = Config::default().fields(&format!("metadata.name={}", map.name()));
     let mut events = pin!(follow(api, only, CONFIGMAPS, cluster.retry_after().clone()));
     let entry = |found: &ConfigMap| ((String::new(), found.name_any()), found.resource_version());
     let mut versions = Store::default();
-    let mut is_logged = false;
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
                 if versions.apply(trimmed(event, entry)) {
+                    is_told.store(false, Ordering::Relaxed);
                     changes.send_replace(());
                 }
             }
-            Err(trouble) => log_failure(&trouble, &mut is_logged),
+            Err(trouble) => log_failure(&trouble, &is_told),
         }
     }
 }
 
 /// Logs a failure. A refusal lasts until a person changes it, so it is worth one warning.
-fn log_failure(trouble: &WatchError, is_logged: &mut bool) {
+fn log_failure(trouble: &WatchError, is_told: &AtomicBool) {
     let WatchError { failure, is_refusal } = trouble;
-    if *is_refusal && !std::mem::replace(is_logged, true) {
+    if *is_refusal && !is_told.swap(true, Ordering::Relaxed) {
         tracing::warn!("the slot table cannot be watched, so a free slot is noticed late: {failure}");
     } else {
         tracing::debug!("{failure}");

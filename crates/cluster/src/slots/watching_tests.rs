@@ -9,7 +9,7 @@ use crate::testing::{last, soon, still_cluster};
 #[tokio::test]
 async fn a_watch_tells_of_every_change_and_of_no_other_map() {
     let (fake, cluster) = still_cluster();
-    let mut watch = SlotWatch::start(&cluster, &map());
+    let mut watch = SlotWatch::start(&cluster, &map(), &std::sync::Arc::default());
     soon(watch.changed()).await;
     let slots = write_slots(&cluster, &map(), None, "edge-a", Some(&holder("edge-a", 1))).await.unwrap();
     soon(watch.changed()).await;
@@ -36,7 +36,7 @@ async fn a_watch_tells_of_every_change_and_of_no_other_map() {
 #[tokio::test]
 async fn changes_that_nobody_waited_for_are_told_once() {
     let (fake, cluster) = still_cluster();
-    let mut watch = SlotWatch::start(&cluster, &map());
+    let mut watch = SlotWatch::start(&cluster, &map(), &std::sync::Arc::default());
     soon(watch.changed()).await;
     let mut seen = watch.changes.clone();
     for number in 0..50 {
@@ -52,7 +52,7 @@ async fn a_watch_goes_on_after_failures() {
     let (fake, cluster) = still_cluster();
     let denied = Reply::forbidden("edge", "list", "configmaps", "kube-system", "");
     fake.faults().add(Fault::on("list", "configmaps", Effect::Answer(denied)).times(1));
-    let mut watch = SlotWatch::start(&cluster, &map());
+    let mut watch = SlotWatch::start(&cluster, &map(), &std::sync::Arc::default());
     soon(watch.changed()).await;
     assert_eq!(fake.requests().count("ebb/", "list", "configmaps"), 2, "refused, and then not");
     put(&fake, &[]);
@@ -63,11 +63,35 @@ async fn a_watch_goes_on_after_failures() {
     soon(watch.changed()).await;
 }
 
+/// zedkube starts a new watch every 10 s while its credentials are refused.
+#[tokio::test]
+async fn a_refusal_that_lasts_is_told_once_for_all_watches() {
+    let (fake, cluster) = still_cluster();
+    let denied = Reply::forbidden("edge", "list", "configmaps", "kube-system", "");
+    fake.faults().add(Fault::on("list", "configmaps", Effect::Answer(denied)).always());
+    let is_told = std::sync::Arc::default();
+    for lists in 1..3 {
+        let watch = SlotWatch::start(&cluster, &map(), &is_told);
+        soon(async {
+            while fake.requests().count("ebb/", "list", "configmaps") < lists
+                || !is_told.load(Ordering::Relaxed)
+            {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        drop(watch);
+    }
+    fake.faults().clear();
+    soon(SlotWatch::start(&cluster, &map(), &is_told).changed()).await;
+    assert!(!is_told.load(Ordering::Relaxed), "the next refusal is a new one");
+}
+
 #[tokio::test]
 async fn a_watch_of_what_cannot_be_is_silent() {
     let (fake, cluster) = still_cluster();
     let map = SlotMap::new("a/b", "default");
-    let mut watch = SlotWatch::start(&cluster, &map);
+    let mut watch = SlotWatch::start(&cluster, &map, &std::sync::Arc::default());
     tokio::select! {
         biased;
         () = watch.changed() => panic!("it has changed"),

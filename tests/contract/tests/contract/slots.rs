@@ -129,7 +129,7 @@ pub(crate) async fn a_watch_tells_what_others_do(target: &Target) -> Result<()> 
     let place = Place::new(target, "watch").await?;
     let (cluster, map) = (place.caller().cluster(), map_of(&place));
     let other = target.client(&format!("{}-other", place.namespace)).await?;
-    let mut watch = SlotWatch::start(cluster, &map);
+    let mut watch = SlotWatch::start(cluster, &map, &std::sync::Arc::default());
     watch.changed().await;
     assert_eq!(read_slots(cluster, &map).await?, Slots::default());
 
