@@ -23,7 +23,7 @@ use crate::clock::boot_time;
 use crate::connections::{Connections, RetryAfter};
 use crate::credentials::{self, Tokens};
 use crate::exec_plugin;
-use crate::failure::{ApiFailure, classify};
+use crate::failure::{ApiFailure, classify, words};
 use crate::kubeconfig::{Description, Fingerprint, Origin, Search};
 use crate::operation::Operation;
 use crate::pace::LONGEST_PAGE;
@@ -110,7 +110,7 @@ pub async fn connect(search: &Search, suffix: &str) -> Result<Connection, ApiFai
     let Description { mut config, tokens, seen } =
         description.ok().and_then(Result::ok).ok_or_else(late)??;
     let made = boot_time();
-    let cannot = |why: String| ApiFailure::unreachable(format!("cannot use {origin}: {why}"));
+    let cannot = |why: String| ApiFailure::unreachable(format!("cannot use {origin}: {}", words(&why)));
     // Credentials from a plugin are renewed by it, so their end is no problem.
     let is_renewed = matches!(tokens, credentials::Origin::Plugin(_));
     let token_file = match &tokens {
@@ -119,7 +119,8 @@ pub async fn connect(search: &Search, suffix: &str) -> Result<Connection, ApiFai
     };
     let (tokens, ends) = begin(&mut config, tokens, made).await.map_err(cannot)?;
     let validity = if is_renewed { None } else { validity_of(&config, tokens.as_ref()).await };
-    let cluster = Cluster::made(config, tokens, validity, suffix)?;
+    let cluster = Cluster::made(config, tokens, validity, suffix);
+    let cluster = cluster.map_err(|failure| cannot(failure.text().to_owned()))?;
     Ok(Connection { cluster, origin, token_file, seen, made, ends })
 }
 

@@ -167,6 +167,26 @@ async fn a_broken_kubeconfig_is_unreachable_and_says_why() {
 }
 
 #[tokio::test]
+async fn a_refusal_names_the_kubeconfig_in_one_line_that_ends() {
+    let server = "server: \"https://127.0.0.1:1\"";
+    let cases = [
+        kubeconfig(&format!("{server}, tls-server-name: not a name"), ""),
+        kubeconfig(&format!("{server}, certificate-authority: \"a\\nb\""), ""),
+        kubeconfig(&format!("{server}, certificate-authority: {}", "a".repeat(10_000)), ""),
+        kubeconfig(server, "client-key: \"a\\u0007\""),
+        kubeconfig(server, "tokenFile: \"a\\nb\""),
+    ];
+    for text in cases {
+        let folder = folder(&[("config", &text)]);
+        let path = folder.path().join("config");
+        let failure = connect(&explicit(path.clone()), "").await.map(drop).expect_err(&text);
+        let said = failure.text();
+        assert!(said.contains(&path.display().to_string()), "{said}");
+        assert!(!said.contains(char::is_control) && said.chars().count() < 1_000, "{said:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_path_that_leads_nowhere_is_unreachable() {
     let folder = tempfile::tempdir().unwrap();
     for (path, part) in [("missing", "No such file"), (".", "not a file"), ("/dev/zero", "not a file")] {

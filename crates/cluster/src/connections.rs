@@ -158,7 +158,7 @@ impl Shared {
 }
 
 /// True if the request is a watch, by the query that kube writes.
-fn is_watch(request: &Request<Body>) -> bool {
+pub(crate) fn is_watch(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }

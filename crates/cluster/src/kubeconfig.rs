@@ -17,7 +17,7 @@ use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
 use serde_json::Value;
 
 use crate::credentials;
-use crate::failure::{ApiFailure, kubeconfig_text};
+use crate::failure::{ApiFailure, kubeconfig_text, words};
 use crate::trust::Trust;
 
 /// A proxy that is never used: it keeps kube from reading one from the environment.
@@ -348,11 +348,11 @@ fn are_headers(auth: &AuthInfo) -> bool {
 }
 
 fn broken_file(path: &Path, what: &str) -> ApiFailure {
-    ApiFailure::unreachable(format!("cannot use kubeconfig `{}`: {what}", path.display()))
+    ApiFailure::unreachable(format!("cannot use kubeconfig `{}`: {}", path.display(), words(what)))
 }
 
 fn broken(origin: &Origin, what: &str) -> ApiFailure {
-    ApiFailure::unreachable(format!("cannot use {origin}: {what}"))
+    ApiFailure::unreachable(format!("cannot use {origin}: {}", words(what)))
 }
 
 #[cfg(test)]

@@ -59,6 +59,7 @@ mod store;
 mod trust;
 mod validity;
 mod views;
+mod watch_client;
 mod watches;
 mod wire;
 

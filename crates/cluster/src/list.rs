@@ -11,7 +11,7 @@ use crate::operation::Operation;
 use crate::wire::{Cluster, Reply};
 
 /// Most pages of one list: a server that never ends a list must not fill the memory.
-const MOST_PAGES: usize = 200;
+pub(crate) const MOST_PAGES: usize = 200;
 
 /// Number of tries of a list: it starts again if its next page has expired.
 const TRIES: u32 = 3;

@@ -15,6 +15,7 @@ use crate::storage::{
 };
 use crate::store::Key;
 use crate::views::{PodFacts, budget_view};
+use crate::watch_client::watch_client;
 use crate::watches::{WatchError, follow, trimmed};
 use crate::wire::Cluster;
 
@@ -119,11 +120,16 @@ where
     V: 'static,
 {
     let entry = move |object: &K| ((object.namespace().unwrap_or_default(), object.name_any()), trim(object));
-    follow(Api::<K>::all(cluster.client().clone()), config, source.resource(), cluster.retry_after().clone())
-        .map(move |event| Update {
-            source,
-            is_sign_of_life: !matches!(event, Ok(Event::Init) | Err(_)),
-            change: event.map(|event| change(trimmed(event, &entry))),
-        })
-        .boxed()
+    follow(
+        Api::<K>::all(watch_client(cluster.client())),
+        config,
+        source.resource(),
+        cluster.retry_after().clone(),
+    )
+    .map(move |event| Update {
+        source,
+        is_sign_of_life: !matches!(event, Ok(Event::Init) | Err(_)),
+        change: event.map(|event| change(trimmed(event, &entry))),
+    })
+    .boxed()
 }

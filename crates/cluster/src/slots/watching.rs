@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 
 use super::{CONFIGMAPS, ConfigMap, SlotMap, check_names};
 use crate::store::Store;
+use crate::watch_client::watch_client;
 use crate::watches::{WatchError, follow, trimmed};
 use crate::wire::Cluster;
 
@@ -66,7 +67,7 @@ impl SlotWatch {
 }
 
 async fn run(cluster: Cluster, map: SlotMap, changes: watch::Sender<()>, is_told: Arc<AtomicBool>) {
-    let api = Api::<ConfigMap>::namespaced(cluster.client().clone(), &map.namespace);
+    let api = Api::<ConfigMap>::namespaced(watch_client(cluster.client()), &map.namespace);
     let only = Config::default().fields(&format!("metadata.name={}", map.name()));
     let mut events = pin!(follow(api, only, CONFIGMAPS, cluster.retry_after().clone()));
     let entry = |found: &ConfigMap| ((String::new(), found.name_any()), found.resource_version());
