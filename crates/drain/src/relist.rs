@@ -97,6 +97,14 @@ impl Relists {
         self.failed = None;
     }
 
+    /// The final check has ended because a pod has come: the relist in flight was asked for before that, so it does not
+    /// count for the next final check.
+    pub(crate) fn end_final_check(&mut self) {
+        if let Some(relist) = &mut self.in_flight {
+            relist.is_final_check = false;
+        }
+    }
+
     /// Takes the relist that is answered now; `None` if none was asked for, or its answer is out of date.
     pub(crate) fn answered(&mut self) -> Option<Relist> {
         self.in_flight.take().filter(|relist| !relist.is_stale)
@@ -150,7 +158,8 @@ impl Relists {
         }
         let before = before.as_ref().map(|before| before.pods.as_slice()).unwrap_or_default();
         if before != known.pods {
-            let pods = merge::pods(before, &snapshot.pods, &known.pods);
+            let known = merge::at_the_time_of(&snapshot.pods, &known.pods);
+            let pods = merge::pods(before, &snapshot.pods, &known);
             Arc::make_mut(&mut snapshot).pods = pods;
         }
         snapshot

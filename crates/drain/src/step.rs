@@ -149,7 +149,11 @@ fn go_on(
     if let Next::End(outcome) = next {
         return end(attempt, outcome);
     }
-    match check.filter(|_| !attempt.has_more_to_do(now, policy)) {
+    if check.is_some() && attempt.has_more_to_do(now, policy) {
+        attempt.end_final_check();
+        check = None;
+    }
+    match check {
         None => advance(attempt, now, policy),
         Some(check) if matches!(next, Next::Clean) => clean(attempt, check, now, policy),
         Some(check) => verify(attempt, check, now, policy),

@@ -14,6 +14,11 @@ impl Attempt {
         self.has_pods_left() || self.awaits_volumes(now, policy)
     }
 
+    /// The final check ends because there is more to do.
+    pub(crate) fn end_final_check(&mut self) {
+        self.relists.end_final_check();
+    }
+
     /// True if a known pod has to leave.
     pub fn has_pods_left(&self) -> bool {
         !self.pods().is_empty()

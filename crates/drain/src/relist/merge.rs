@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::storage::{AttachmentView, Attachments, ClaimView, Storage};
-use crate::view::{NodeView, PodView, Snapshot};
+use crate::view::{NodeView, PodView, Snapshot, Terminating};
 
 /// Merges the fresh list `found` with the watches: where their snapshot (`watched`) differs from the one when the list
 /// was asked for (`before`), it is newer or equally good. A volume counts as attached if either says so, because an
@@ -42,7 +42,8 @@ fn node(before: Option<&NodeView>, watched: Option<&NodeView>, found: Option<&No
     Some(node)
 }
 
-/// The pods of `found`, overridden by each pod whose state in `watched` differs from `before`.
+/// The pods of `found`, overridden by each pod whose state in `watched` differs from `before`. How long a pod is overdue,
+/// and how much time it has left, changes by time alone: that is no news of the watch.
 pub(super) fn pods(before: &[PodView], watched: &[PodView], found: &[PodView]) -> Vec<PodView> {
     let by_uid = |pods: &[PodView]| -> BTreeMap<String, PodView> {
         pods.iter().map(|pod| (pod.id.uid.clone(), pod.clone())).collect()
@@ -50,7 +51,7 @@ pub(super) fn pods(before: &[PodView], watched: &[PodView], found: &[PodView]) -
     let (before, watched, mut pods) = (by_uid(before), by_uid(watched), by_uid(found));
     for uid in before.keys().chain(watched.keys()) {
         let (old, new) = (before.get(uid), watched.get(uid));
-        if old != new {
+        if !is_same(old, new) {
             match new {
                 Some(pod) => pods.insert(uid.clone(), pod.clone()),
                 None => pods.remove(uid),
@@ -60,6 +61,26 @@ pub(super) fn pods(before: &[PodView], watched: &[PodView], found: &[PodView]) -
     let mut pods: Vec<PodView> = pods.into_values().collect();
     pods.sort_by(|a, b| a.id.cmp(&b.id));
     pods
+}
+
+/// The pods of `known` with the times of `watched`, which were read later, for each pod that both show in one state.
+pub(super) fn at_the_time_of(watched: &[PodView], known: &[PodView]) -> Vec<PodView> {
+    let watched: BTreeMap<&str, &PodView> = watched.iter().map(|pod| (pod.id.uid.as_str(), pod)).collect();
+    let at_the_time = |pod: &PodView| match watched.get(pod.id.uid.as_str()) {
+        Some(newer) if is_same(Some(pod), Some(newer)) => (*newer).clone(),
+        _ => pod.clone(),
+    };
+    known.iter().map(at_the_time).collect()
+}
+
+/// True if both are in one state, whatever time has passed.
+fn is_same(old: Option<&PodView>, new: Option<&PodView>) -> bool {
+    let timeless = |pod: &PodView| {
+        let grace =
+            |terminating: Terminating| Terminating { grace: terminating.grace, ..Terminating::default() };
+        PodView { terminating: pod.terminating.map(grace), ..pod.clone() }
+    };
+    old == new || old.zip(new).is_some_and(|(old, new)| timeless(old) == timeless(new))
 }
 
 /// Volumes: first the watches, then the fresh list, then the state before.

@@ -115,6 +115,24 @@ fn a_watch_that_lags_behind_a_look_brings_no_pod_back() {
 }
 
 #[test]
+fn time_that_passes_is_no_news_of_a_late_watch() {
+    let left = |uid: &str, left: u64, overdue: u64| {
+        let terminating = Terminating { left: seconds(left), overdue: seconds(overdue), grace: seconds(30) };
+        PodView { terminating: Some(terminating), ..pod(uid) }
+    };
+    let mut bench = Bench::start();
+    bench.snapshot(with(vec![left("1", 30, 0), left("2", 30, 0)]));
+    assert_eq!(bench.silence(), [REFRESH]);
+    bench.answer_relist(with(vec![left("2", 1, 0)]));
+    // The Node has changed; the watch of the pods hangs.
+    bench.snapshot(with(vec![left("1", 0, 9), left("2", 0, 9)]));
+    assert_eq!(bench.attempt().pods().keys().collect::<Vec<_>>(), ["2"]);
+    assert_eq!(bench.attempt().gone(), 1);
+    let shown = &bench.attempt().snapshot().expect("it").pods[0];
+    assert_eq!(shown.terminating.expect("it").overdue, seconds(9), "but its times are those of now");
+}
+
+#[test]
 fn a_pod_that_the_server_calls_gone_is_looked_for_and_not_asked_again() {
     let mut bench = Bench::start();
     bench.snapshot(guarded(vec![pod("1")], 1, "1"));
@@ -322,6 +340,19 @@ fn the_answer_to_a_refresh_is_no_proof() {
     assert_eq!(bench.outcome(), None);
     bench.answer_relist(with(vec![]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
+fn a_list_from_before_the_last_pod_came_is_no_proof() {
+    let mut bench = Bench::start();
+    bench.snapshot(with(vec![terminating("1")]));
+    assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
+    assert_eq!(evicted(&bench.snapshot(with(vec![pod("2")]))), ["2"]);
+    assert_eq!(bench.snapshot(with(vec![])), [], "one look at a time");
+    assert_eq!(bench.answer_relist(with(vec![])), [RELIST], "served before the pod came");
+    bench.after(seconds(2));
+    bench.answer_relist(with(vec![]));
+    assert_eq!(bench.outcome(), None, "the first of two");
 }
 
 #[test]
