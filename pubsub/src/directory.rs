@@ -122,7 +122,7 @@ impl<T: Topic> Directory<T> {
         self.doubtful.contains_key(&self.folder.join(key.file_name()))
     }
 
-    /// Raised whenever items or refusals have changed.
+    /// Raised whenever items or refusals have changed, or a file without a readable value has ended.
     pub(crate) const fn version(&self) -> u64 {
         self.version
     }
@@ -166,9 +166,10 @@ impl<T: Topic> Directory<T> {
             }
         }
         let refused = self.refused();
-        self.judge(bad_files);
+        // A file that has no readable value yet is no item, but its end is the end of one.
+        let has_ended = self.judge(bad_files);
         let restarted = read_restarted(&self.folder).unwrap_or(self.restarted);
-        if items != self.items || refused != self.refused() || restarted != self.restarted {
+        if has_ended || items != self.items || refused != self.refused() || restarted != self.restarted {
             self.version += 1;
         }
         (self.items, self.restarted) = (items, restarted);
@@ -190,8 +191,9 @@ impl<T: Topic> Directory<T> {
         readings
     }
 
-    /// Decides which bad files are refused now, and logs one warning about each new refusal.
-    fn judge(&mut self, bad_files: BTreeMap<PathBuf, BadFile>) {
+    /// Decides which bad files are refused now, and logs one warning about each new refusal. True if a file that was bad
+    /// before is bad no more: it was removed, or can be read.
+    fn judge(&mut self, bad_files: BTreeMap<PathBuf, BadFile>) -> bool {
         let now = Instant::now();
         let mut before = std::mem::take(&mut self.doubtful);
         for (path, bad) in bad_files {
@@ -203,6 +205,7 @@ impl<T: Topic> Directory<T> {
             }
             self.doubtful.insert(path, suspect);
         }
+        !before.is_empty()
     }
 }
 

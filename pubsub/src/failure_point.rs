@@ -28,25 +28,7 @@ pub fn reached(name: std::fmt::Arguments<'_>) {
     }
 }
 
-/// Environment variable: if it is set, the places inside of a write are counted too.
-#[cfg(feature = "failure-points")]
-pub const INSIDE: &str = "EBB_FAILURE_INSIDE";
-
-/// Marks a place inside of one durable write. It counts only if the test asks for such places; otherwise a write is one
-/// effect.
-#[cfg(feature = "failure-points")]
-pub fn inside(name: std::fmt::Arguments<'_>) {
-    if std::env::var_os(INSIDE).is_some() {
-        reached(name);
-    }
-}
-
 /// Does nothing without the feature.
 #[cfg(not(feature = "failure-points"))]
 #[inline]
 pub fn reached(_: std::fmt::Arguments<'_>) {}
-
-/// Does nothing without the feature.
-#[cfg(not(feature = "failure-points"))]
-#[inline]
-pub fn inside(_: std::fmt::Arguments<'_>) {}

@@ -180,7 +180,7 @@ impl<T: Topic> Publisher<T> {
         if self.server.is_some() {
             check_message(&self.place, key, &bytes)?;
         }
-        if !self.unsure.contains(key) && self.file_holds(key, value) {
+        if !self.unsure.contains(key) && self.file_holds(key, value, &bytes) {
             self.took(key, value, &bytes);
             return Ok(Published::Unchanged);
         }
@@ -263,8 +263,10 @@ impl<T: Topic> Publisher<T> {
     }
 
     /// True if the file itself holds an equal value; it may have been edited or removed since we wrote it.
-    fn file_holds(&self, key: &TopicKey, value: &T) -> bool {
-        held::<T>(&self.folder.join(key.file_name())).is_ok_and(|held| held.as_ref() == Some(value))
+    fn file_holds(&self, key: &TopicKey, value: &T, bytes: &[u8]) -> bool {
+        let path = self.folder.join(key.file_name());
+        let found = read_checked(&path, MAX_FILE_BYTES, Owner::RootOrSelf).unwrap_or_default();
+        found.is_some_and(|found| found == bytes || parse(&found).is_ok_and(|held: T| held == *value))
     }
 }
 

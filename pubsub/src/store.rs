@@ -100,7 +100,7 @@ fn put_in_place(temporary: &Path, folder: &Path, target: &Path) -> Result<(), St
     rename(temporary, target)?;
     failure_point::reached(format_args!("after renaming {place}"));
     sync_folder(folder)?;
-    failure_point::inside(format_args!("after syncing {place}"));
+    failure_point::reached(format_args!("after syncing {place}"));
     Ok(())
 }
 
@@ -111,7 +111,7 @@ pub fn remove_durably(folder: &Path, file_name: &str) -> Result<bool, StoreError
     // A file whose name is too long for a backup has none.
     let may_be_there = file_name.len() + BACKUP_SUFFIX.len() <= MAX_FILE_NAME;
     if may_be_there && remove_if_there(&backup)? {
-        failure_point::inside(format_args!("after removing {}", backup.display()));
+        failure_point::reached(format_args!("after removing {}", backup.display()));
         sync_folder(folder)?;
     }
     let path = folder.join(file_name);
@@ -120,7 +120,7 @@ pub fn remove_durably(folder: &Path, file_name: &str) -> Result<bool, StoreError
     if removed {
         failure_point::reached(format_args!("after removing {}", path.display()));
         sync_folder(folder)?;
-        failure_point::inside(format_args!("after syncing {}", path.display()));
+        failure_point::reached(format_args!("after syncing {}", path.display()));
     }
     Ok(removed)
 }
@@ -249,11 +249,11 @@ fn write_new(path: &Path, target: &Path, bytes: &[u8], mode: u32) -> Result<(), 
 #[cfg(feature = "failure-points")]
 fn write_all(file: &mut File, target: &Path, bytes: &[u8]) -> io::Result<()> {
     let (first, second) = bytes.split_at(bytes.len() / 2);
-    failure_point::inside(format_args!("before writing half of {}", target.display()));
+    failure_point::reached(format_args!("before writing half of {}", target.display()));
     file.write_all(first)?;
-    failure_point::inside(format_args!("before writing the rest of {}", target.display()));
+    failure_point::reached(format_args!("before writing the rest of {}", target.display()));
     file.write_all(second)?;
-    failure_point::inside(format_args!("before writing through {}", target.display()));
+    failure_point::reached(format_args!("before writing through {}", target.display()));
     Ok(())
 }
 
@@ -285,9 +285,9 @@ fn keep_backup(folder: &Path, file_name: &str) -> Result<(), StoreError> {
     }
     let backup = folder.join(backup_name);
     let temporary = write_temporary(folder, &backup, &bytes)?;
-    failure_point::inside(format_args!("before renaming {}", backup.display()));
+    failure_point::reached(format_args!("before renaming {}", backup.display()));
     rename(&temporary, &backup)?;
-    failure_point::inside(format_args!("after renaming {}", backup.display()));
+    failure_point::reached(format_args!("after renaming {}", backup.display()));
     Ok(())
 }
 

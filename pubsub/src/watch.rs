@@ -7,6 +7,7 @@
 mod hub;
 
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -187,7 +188,7 @@ impl Shared {
         match told {
             Notice::Lost => (true, true),
             Notice::Changed(changed) => {
-                let rearm = self.paths.iter().any(|path| path.starts_with(changed));
+                let rearm = self.paths.iter().any(|path| is_below(path, changed));
                 (rearm || self.is_inside(changed), rearm)
             }
         }
@@ -198,8 +199,16 @@ impl Shared {
         let (Some(folder), Some(name)) = (changed.parent(), changed.file_name()) else {
             return false;
         };
-        !is_temporary(name) && self.paths.iter().any(|path| path == folder)
+        !is_temporary(name) && self.paths.iter().any(|path| path.as_os_str() == folder.as_os_str())
     }
+}
+
+/// True if the path is `folder`, or below it. Both are absolute, and have no part that means nothing, so that their bytes
+/// can be compared: each event is told to every reader.
+fn is_below(path: &Path, folder: &Path) -> bool {
+    let (path, folder) = (path.as_os_str().as_bytes(), folder.as_os_str().as_bytes());
+    let rest = path.strip_prefix(folder);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || folder == b"/")
 }
 
 /// The folders to watch for a path: the path itself if it is a folder, else the deepest existing folder above it; and
@@ -215,8 +224,9 @@ fn folders_of(path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The path from the root, without a slash at its end.
 fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).components().collect()
 }
 
 /// One warning per process: the limits of inotify are the machine's.

@@ -25,9 +25,16 @@ pub(crate) const CANNOT_TELL: &str = "cannot tell which version is running: ";
 /// event.
 const LOOK_AT_LOCK_MS: u64 = 1000;
 
+/// The reason while what an earlier baseos left running was killed, and does not end.
+pub(crate) const LEFT_WAS_KILLED: &str = "an earlier activation was killed at its time limit, and its processes do not \
+    end: they may wait for a broken disk (state D in ps)";
+
+/// Pause before what an earlier baseos left running is killed again, in milliseconds.
+const KILL_AGAIN_MS: u64 = 60_000;
+
 /// The settings of baseos.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
+pub(crate) struct Policy {
     /// `baseos.retry`.
     pub retry: Retry,
     /// `baseos.dry-run`: activations are only written to a file.
@@ -38,7 +45,7 @@ pub struct Policy {
 
 /// An event of the shell.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub(crate) enum Event {
     /// A snapshot of all files.
     Looked(Box<Facts>),
     /// The activate command has ended.
@@ -52,7 +59,7 @@ pub enum Event {
 
 /// The state machine of images.
 #[derive(Debug, Clone, Copy)]
-pub struct BaseOs;
+pub(crate) struct BaseOs;
 
 impl Machine for BaseOs {
     type Event = Event;
@@ -74,7 +81,7 @@ impl Machine for BaseOs {
 }
 
 /// The state after an event, and the effects that must be carried out before it is valid.
-pub fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
+pub(crate) fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
     let before = state.clone();
     let mut next = State { is_unsure: false, ..state };
     let effects = match event {
@@ -117,11 +124,9 @@ fn looked(next: &mut State, before: &State, facts: &Facts, now: Moment, policy: 
     if next.phase != Phase::Activated {
         next.not_taken_since = None;
     }
-    if facts.left_running.is_some_and(|until_ms| until_ms <= now.boot_ms) {
-        effects.push(Effect::EndLeftRunning);
-    }
+    effects.extend(end_left_running(next, facts, now));
     forget_unwanted(next, facts);
-    if is_request_superfluous(next, facts) {
+    if is_request_superfluous(next, facts, policy) {
         effects.push(Effect::Withdraw);
     }
     effects.extend(written_down(next, before, policy));
@@ -138,6 +143,16 @@ fn adopt(next: &mut State, facts: &Facts) {
         None if next.phase == Phase::Adopted => next.phase = Phase::of(&next.record),
         Some(_) | None => {}
     }
+}
+
+/// Kills what an earlier baseos left running when its time is over. A process that waits for a broken disk does not
+/// end when it is killed, so that this is repeated, but seldom.
+fn end_left_running(next: &mut State, facts: &Facts, now: Moment) -> Option<Effect> {
+    let is_over = facts.left_running.is_some_and(|until_ms| until_ms <= now.boot_ms);
+    let last = next.left_killed_at.filter(|_| is_over);
+    let is_due = is_over && last.is_none_or(|at| at.saturating_add(KILL_AGAIN_MS) <= now.boot_ms);
+    next.left_killed_at = if is_due { Some(now.boot_ms) } else { last };
+    is_due.then_some(Effect::EndLeftRunning)
 }
 
 /// Runs the function of the current phase.
@@ -172,7 +187,7 @@ fn deferred(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec
     let Some((config, need)) = wanted(next, facts, policy) else {
         return Vec::new();
     };
-    if let Some(obstacle) = obstacle(&config, &need, facts) {
+    if let Some(obstacle) = obstacle(next, &config, &need, facts) {
         next.obstacle = obstacle;
         return Vec::new();
     }
@@ -210,7 +225,7 @@ fn holding(next: &mut State, facts: &Facts, policy: Policy) -> Vec<Effect> {
     let Some((config, need)) = wanted(next, facts, policy) else {
         return Vec::new();
     };
-    let is_free = obstacle(&config, &need, facts).is_none() && !is_busy(&facts.nodeagent);
+    let is_free = obstacle(next, &config, &need, facts).is_none() && !is_busy(&facts.nodeagent);
     if need != Need::Activation || !is_free || !facts.drain.is_open() {
         next.phase = Phase::Deferred;
         return Vec::new();
@@ -318,7 +333,7 @@ fn wanted_config(next: &State, facts: &Facts) -> Option<BaseOsConfig> {
 }
 
 /// The reason why an image has to wait, other than the gate.
-fn obstacle(config: &BaseOsConfig, need: &Need, facts: &Facts) -> Option<String> {
+fn obstacle(next: &State, config: &BaseOsConfig, need: &Need, facts: &Facts) -> Option<String> {
     match need {
         Need::Unknown(why) => Some(format!("{CANNOT_TELL}{why}")),
         Need::Activation => {
@@ -326,7 +341,7 @@ fn obstacle(config: &BaseOsConfig, need: &Need, facts: &Facts) -> Option<String>
             if content.state != SwState::LOADED {
                 return Some(format!("its content is not loaded (state {})", content.state.0));
             }
-            let left = facts.left_running.map(|_| "an earlier activation is still running".to_owned());
+            let left = facts.left_running.map(|_| still_running(next).to_owned());
             let busy =
                 || is_busy(&facts.nodeagent).then(|| "nodeagent is about to take the device down".to_owned());
             left.or_else(busy).or_else(|| drain_is_futile(config, facts))
@@ -334,6 +349,14 @@ fn obstacle(config: &BaseOsConfig, need: &Need, facts: &Facts) -> Option<String>
         Need::Reboot => drain_is_futile(config, facts),
         Need::DryRun => facts.frozen.clone(),
         Need::Nothing | Need::Active | Need::Error(_) | Need::Impossible(_) => None,
+    }
+}
+
+/// Words for an activate command that an earlier baseos left running, or that left something running when it failed.
+fn still_running(next: &State) -> &'static str {
+    match next.left_killed_at {
+        None => "an earlier activation is still running",
+        Some(_) => LEFT_WAS_KILLED,
     }
 }
 
@@ -375,11 +398,20 @@ fn forget_unwanted(next: &mut State, facts: &Facts) {
 }
 
 /// True if baseos's request is published although no image waits for a drain or for the reboot.
-fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
+fn is_request_superfluous(next: &State, facts: &Facts, policy: Policy) -> bool {
     match next.phase {
         Phase::Idle | Phase::Failed => facts.drain.own.is_some() && may_withdraw(next, facts),
-        // A freeze may last long: the node is not kept empty for it.
-        Phase::Deferred => facts.frozen.is_some() && facts.drain.own.is_some() && may_withdraw(next, facts),
+        // A freeze may last long, and a device without means to reboot may never get one: the node is not kept empty
+        // for that.
+        Phase::Deferred => {
+            // A dry run needs no means: its request would be published again at once.
+            let is_futile = |config: BaseOsConfig| {
+                let need = need(&next.record, &config, &facts.running, policy);
+                need != Need::DryRun && reboot_obstacle(&facts.nodeagent, &config.content_tree_uuid).is_some()
+            };
+            let is_in_vain = facts.frozen.is_some() || wanted_config(next, facts).is_some_and(is_futile);
+            is_in_vain && facts.drain.own.is_some() && may_withdraw(next, facts)
+        }
         Phase::Holding | Phase::Activating { .. } | Phase::Adopted | Phase::Activated | Phase::Recalling => {
             false
         }

@@ -8,7 +8,7 @@ use crate::state::{Phase, State};
 
 /// An action of the shell. Effects are carried out in order. When one fails, the rest is skipped.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Write the record to disk; an empty record is removed.
     Record(ActivationRecord),
     /// Append a line for an activation to a file instead of carrying it out, once per boot, image and counter.

@@ -8,7 +8,7 @@ use schemas::{BaseOsConfig, Source, SwState};
 
 /// Snapshot of the files: each is read again for every step, those of nodeagent last.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// The configurations of the images, by UUID.
     pub configs: BTreeMap<String, Configured>,
     /// The source of each configuration.
@@ -34,7 +34,7 @@ pub struct Facts {
 
 /// The configuration of one image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Configured {
+pub(crate) enum Configured {
     /// The file cannot be read, perhaps because it is being written. Ignored.
     Unreadable,
     /// The file is valid JSON, but its contents are refused, with the reason. Ignored, and shown in BaseOsHold and
@@ -46,7 +46,7 @@ pub enum Configured {
 
 /// The content of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Content {
+pub(crate) struct Content {
     /// The progress of the download.
     pub state: SwState,
     /// The error of the download.
@@ -55,12 +55,12 @@ pub struct Content {
 
 impl Content {
     /// Content that can be activated.
-    pub const LOADED: Self = Self { state: SwState::LOADED, error: String::new() };
+    pub(crate) const LOADED: Self = Self { state: SwState::LOADED, error: String::new() };
 }
 
 /// The version of the image that is running.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Running {
+pub(crate) enum Running {
     /// The device does not name it: `baseos.current` is not set, and neither EVE's file nor os-release names an image
     /// version. The version of the system in os-release may be that of the image or not.
     Untold {

@@ -1,13 +1,13 @@
 //! Holds the activation of a new image back until the node is drained (EVE's baseosmgr).
 //!
-//! [`activation`] decides, `perform` acts. Every way to an activation leads through the gate, and so does the reboot
+//! `activation` decides, `perform` acts. Every way to an activation leads through the gate, and so does the reboot
 //! into the image.
 
-pub mod activation;
+mod activation;
 mod current;
 mod dry_run;
-pub mod effect;
-pub mod facts;
+mod effect;
+mod facts;
 mod limits;
 mod looking;
 mod need;
@@ -17,12 +17,9 @@ mod record;
 mod showing;
 mod state;
 
+pub use record::ActivationRecord;
 use runtime::machine::RunError;
 use runtime::{AgentContext, Stop, machine};
-
-pub use record::{Accepted, ActivationRecord, Failure, ImageRecord, Stage};
-pub use showing::troubled;
-pub use state::{Phase, State};
 
 /// Runs baseos as agent `baseosmgr` until `stop` is requested.
 pub async fn run(context: AgentContext, stop: Stop) -> Result<(), RunError> {

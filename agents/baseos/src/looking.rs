@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 
-use pubsub::{Persistence, Root, Subscription, TopicKey, read_item, read_items};
+use pubsub::{Persistence, Root, TopicKey, read_item, read_items};
 use schemas::{BaseOsConfig, ContentTreeStatus, NodeAgentStatus, Source, SwState, agent};
 use text::one_line;
 
@@ -73,27 +73,36 @@ pub(crate) fn refused(configs: &BTreeMap<String, Configured>) -> Vec<String> {
     refused.collect()
 }
 
-/// The content of the images. If no agent reports on content, it counts as loaded. `last` holds the last good values.
+/// The content of the images. If no agent reports on content, it counts as loaded. `good` holds the states that were read
+/// last: a file that cannot be read now leaves them as they were.
 pub(crate) fn contents(
     root: &Root,
-    last: &Subscription<ContentTreeStatus>,
+    good: &mut BTreeMap<String, SwState>,
     uuids: &BTreeSet<String>,
 ) -> BTreeMap<String, Content> {
     let folder = root.folder::<ContentTreeStatus>(agent::VOLUMEMGR, VOLATILE);
     let is_reported =
         !matches!(fs::symlink_metadata(folder), Err(error) if error.kind() == ErrorKind::NotFound);
+    good.retain(|uuid, _| uuids.contains(uuid));
     let content = |uuid: &String| {
-        let content = if is_reported { content(root, last, uuid)? } else { Content::LOADED };
+        let content = if is_reported { content(root, good, uuid)? } else { Content::LOADED };
         Some((uuid.clone(), content))
     };
     uuids.iter().filter_map(content).collect()
 }
 
-fn content(root: &Root, last: &Subscription<ContentTreeStatus>, uuid: &str) -> Option<Content> {
+fn content(root: &Root, good: &mut BTreeMap<String, SwState>, uuid: &str) -> Option<Content> {
     let key = TopicKey::parse(uuid).ok()?;
     let (state, error) = match read_item::<ContentTreeStatus>(root, agent::VOLUMEMGR, VOLATILE, &key) {
-        Ok(status) => status.map(|status| (status.state, status.error))?,
-        Err(refusal) => (last.get(&key).map_or(SwState::INITIAL, |status| status.state), refusal.to_string()),
+        Ok(Some(status)) => {
+            good.insert(uuid.to_owned(), status.state);
+            (status.state, status.error)
+        }
+        Ok(None) => {
+            good.remove(uuid);
+            return None;
+        }
+        Err(refusal) => (good.get(uuid).copied().unwrap_or(SwState::INITIAL), refusal.to_string()),
     };
     Some(Content { state, error: one_line(&error, MOST_WORDS) })
 }

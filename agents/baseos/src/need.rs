@@ -134,15 +134,23 @@ fn did_not_stay(image: &ImageRecord, running: &str) -> Need {
 }
 
 /// The configuration of an accepted image that is in effect; None if it was reverted. A missing file counts as
-/// reverted only in the boot that accepted the image or has seen its file (D14).
+/// reverted only in the boot that accepted the image or has seen its file (D14), or if another image that does not
+/// run yet is to be activated: the controller has changed its mind while the device was down.
 pub(crate) fn config_in_effect(current: &Accepted, facts: &Facts) -> Option<BaseOsConfig> {
     let accepted = || Some(current.config.clone());
     match facts.configs.get(&current.config.content_tree_uuid) {
         Some(Configured::Given(config)) => config.activate.then(|| config.clone()),
         Some(Configured::Unreadable | Configured::Refused(_)) => accepted(),
-        None if current.carried_over || facts.is_partial => accepted(),
+        None if facts.is_partial => accepted(),
+        None if current.carried_over && !is_another_wanted(facts) => accepted(),
         None => None,
     }
+}
+
+fn is_another_wanted(facts: &Facts) -> bool {
+    let runs = |version: &str| matches!(&facts.running, Running::Version(running) if running == version);
+    let mut given = facts.configs.values().filter_map(Configured::given);
+    given.any(|config| config.activate && !runs(&config.base_os_version))
 }
 
 #[cfg(test)]

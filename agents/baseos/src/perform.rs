@@ -17,7 +17,7 @@ use runtime::{
 };
 use schemas::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ContentTreeStatus, DeviceAction, DrainRequester,
-    Source, agent,
+    Source, SwState, agent,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -45,6 +45,8 @@ pub(crate) struct BaseosShell {
     freeze: Subscription<CommandFreeze>,
     lock: ActivationLock,
     contents: Subscription<ContentTreeStatus>,
+    /// The states of contents that were read last, by UUID.
+    good_contents: BTreeMap<String, SwState>,
     action: Subscription<DeviceAction>,
     told: ToldRefusals,
     current: Current,
@@ -88,6 +90,7 @@ impl Shell for BaseosShell {
             freeze: Subscription::open(root, Source::Person.agent(), Persistence::Persistent),
             lock: ActivationLock::of(root),
             contents: Subscription::open(root, agent::VOLUMEMGR, volatile),
+            good_contents: BTreeMap::new(),
             action: Subscription::open(root, agent::NODEAGENT, volatile),
             told: ToldRefusals::default(),
             current: Current::new(),
@@ -116,7 +119,7 @@ impl Shell for BaseosShell {
     fn look(&mut self, state: &State, now: Moment) -> Event {
         let root = self.context.root();
         let Configs { images: configs, sources, is_partial } = looking::configs(root);
-        let contents = looking::contents(root, &self.contents, &known_uuids(&configs, state));
+        let contents = looking::contents(root, &mut self.good_contents, &known_uuids(&configs, state));
         let settings = self.settings.current();
         let running = self.current.running(settings.baseos.current.as_ref(), root, now.boot_ms, &self.sender);
         let drain = self.requester.read(state.listen());
@@ -183,8 +186,10 @@ impl Shell for BaseosShell {
         }
     }
 
-    fn show_trouble(&mut self, state: &State, _: &State, error: &str) {
-        let is_running = matches!(state.phase, Phase::Activating { .. } | Phase::Adopted);
+    fn show_trouble(&mut self, state: &State, wanted: &State, error: &str) {
+        let runs = |state: &State| matches!(state.phase, Phase::Activating { .. } | Phase::Adopted);
+        // The command has ended if only its result cannot be recorded: then it keeps the device up no longer.
+        let is_running = runs(state) && runs(wanted);
         if let Some(hold) = troubled(&self.resume().hold, is_running, error)
             && let Err(error) = self.publish_hold(&hold)
         {

@@ -19,27 +19,27 @@ const MOST_IMAGES: usize = 16;
 #[serde(rename_all = "PascalCase", default)]
 pub struct ActivationRecord {
     /// [`SCHEMA_VERSION`] of the writer.
-    pub schema_version: u32,
+    pub(crate) schema_version: u32,
     /// The boot in which this was written.
-    pub boot_id: String,
+    pub(crate) boot_id: String,
     /// The image for which the drain is requested.
-    pub current: Option<Accepted>,
+    pub(crate) current: Option<Accepted>,
     /// baseos's own drain request.
-    pub request: Option<OwnRequest>,
+    pub(crate) request: Option<OwnRequest>,
     /// UUID of the image for which that request was made; empty once the image is over.
-    pub asked_for: String,
+    pub(crate) asked_for: String,
     /// The failure of the last attempt. While it is set, a pause runs.
-    pub failed: Option<Failure>,
+    pub(crate) failed: Option<Failure>,
     /// Failures of the reboot into the current image in a row: the pause doubles with each.
-    pub setbacks: u32,
+    pub(crate) setbacks: u32,
     /// The started images and their results, the newest last.
-    pub images: Vec<ImageRecord>,
+    pub(crate) images: Vec<ImageRecord>,
 }
 
 /// An accepted image.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Accepted {
+pub(crate) struct Accepted {
     /// The configuration, updated while the image is current.
     pub config: BaseOsConfig,
     /// Accepted in an earlier boot: its configuration file may be absent now without having been reverted.
@@ -49,7 +49,7 @@ pub struct Accepted {
 /// A failed drain, or a failed reboot into an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// The reason, for display.
     pub error: String,
     /// Time of the failure, in milliseconds of this boot's clock.
@@ -68,7 +68,7 @@ impl Failure {
 /// The last activation of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct ImageRecord {
+pub(crate) struct ImageRecord {
     /// The configuration when the activation was started.
     pub config: BaseOsConfig,
     /// The boot in which the activation was started.
@@ -83,7 +83,7 @@ pub struct ImageRecord {
 
 /// Progress of an activation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// The activate command was started; its result is not known.
     #[default]
     Started,
@@ -101,7 +101,7 @@ impl Topic for ActivationRecord {
 
 impl ActivationRecord {
     /// An empty record.
-    pub fn new(boot_id: &str) -> Self {
+    pub(crate) fn new(boot_id: &str) -> Self {
         Self { schema_version: SCHEMA_VERSION, boot_id: boot_id.to_owned(), ..Self::default() }
     }
 
@@ -130,7 +130,7 @@ impl ActivationRecord {
     }
 
     /// True if the record holds nothing that has to survive a restart.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::new(&self.boot_id)
     }
 
@@ -140,12 +140,12 @@ impl ActivationRecord {
     }
 
     /// UUID of the image for which the drain is requested.
-    pub fn current_uuid(&self) -> Option<&str> {
+    pub(crate) fn current_uuid(&self) -> Option<&str> {
         self.current.as_ref().map(|current| current.config.content_tree_uuid.as_str())
     }
 
     /// The last activation of this image.
-    pub fn image(&self, uuid: &str) -> Option<&ImageRecord> {
+    pub(crate) fn image(&self, uuid: &str) -> Option<&ImageRecord> {
         self.images.iter().find(|image| image.config.content_tree_uuid == uuid)
     }
 

@@ -10,7 +10,7 @@ use schemas::{
     BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, Source, SwState,
 };
 
-use crate::activation::{CANNOT_TELL, Policy};
+use crate::activation::{CANNOT_TELL, LEFT_WAS_KILLED, Policy};
 use crate::facts::{Configured, Facts};
 use crate::need::{Need, config_in_effect, need};
 use crate::nodeagent::is_acting;
@@ -70,7 +70,7 @@ fn unusable(
 ///
 /// The hold keeps nodeagent from going down only while the activate command runs (`is_running`): a disk that accepts
 /// no writes must not stop a reboot or poweroff of device-op.
-pub fn troubled(hold: &BaseOsHold, is_running: bool, error: &str) -> Option<BaseOsHold> {
+pub(crate) fn troubled(hold: &BaseOsHold, is_running: bool, error: &str) -> Option<BaseOsHold> {
     let hold = BaseOsHold { blocked_by: error.to_owned(), ..hold.clone() };
     match hold.state {
         BaseOsHoldState::Activating if !is_running => {
@@ -167,8 +167,9 @@ fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
             (BaseOsHoldState::Activating, none(), release(next, facts))
         }
         Phase::Adopted => {
-            let ended = "a command of an earlier baseos runs; how it ends will not be known".to_owned();
-            (BaseOsHoldState::Activating, ended, release(next, facts))
+            let runs = "a command of an earlier baseos runs; how it ends will not be known";
+            let words = if next.left_killed_at.is_some() { LEFT_WAS_KILLED } else { runs };
+            (BaseOsHoldState::Activating, words.to_owned(), release(next, facts))
         }
         Phase::Activated => (BaseOsHoldState::Activated, none(), release(next, facts)),
         Phase::Recalling if is_acting(&facts.nodeagent) => {

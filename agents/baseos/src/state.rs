@@ -14,7 +14,7 @@ const MOST_RELEASE_BYTES: usize = 4096;
 
 /// All that decisions need besides the facts. Owned by one loop.
 #[derive(Debug, Clone, PartialEq)]
-pub struct State {
+pub(crate) struct State {
     /// The images that are accepted, started and finished, as on disk.
     pub record: ActivationRecord,
     /// The phase of the current image.
@@ -29,6 +29,9 @@ pub struct State {
     pub(crate) obstacle: String,
     /// Since when nodeagent has not prepared the reboot into the activated image, in milliseconds of this boot.
     pub(crate) not_taken_since: Option<u64>,
+    /// When what an earlier baseos left running was killed last, in milliseconds of this boot; None while its time is
+    /// not over.
+    pub(crate) left_killed_at: Option<u64>,
     /// Number of the last activate command, so that the answer of an older one is ignored.
     pub(crate) serial: u32,
     /// True after `resume` or a failed effect: the files may differ from this state, so the next step writes them
@@ -38,7 +41,7 @@ pub struct State {
 
 /// Phase of the current image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// No image needs an activation or a reboot.
     Idle,
     /// The gate or another reason holds the image.
@@ -62,7 +65,7 @@ pub enum Phase {
 
 impl State {
     /// The state from the files: the record, and the topics that were published last in this boot.
-    pub fn resume(
+    pub(crate) fn resume(
         record: Option<ActivationRecord>,
         hold: BaseOsHold,
         statuses: BTreeMap<String, BaseOsStatus>,
@@ -90,6 +93,7 @@ impl State {
             next_try,
             obstacle,
             not_taken_since,
+            left_killed_at: None,
             serial: 0,
             is_unsure: true,
         }
@@ -98,7 +102,7 @@ impl State {
     /// The state after an effect failed: as read from the files (`resumed`). Exception: while the activate command
     /// runs, the state is kept, because the result must not be lost; no other decision is made meanwhile.
     #[must_use]
-    pub fn after_failure(self, resumed: Self) -> Self {
+    pub(crate) fn after_failure(self, resumed: Self) -> Self {
         match self.phase {
             Phase::Activating { .. } => Self { is_unsure: true, ..self },
             Phase::Idle
@@ -140,7 +144,7 @@ impl Phase {
     }
 
     /// The phase's name in logs.
-    pub const fn name(&self) -> &'static str {
+    pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Idle => "idle",
             Self::Deferred => "deferred",

@@ -255,6 +255,32 @@ async fn d14_a_revert_on_a_disk_that_takes_nothing_still_takes_effect() {
     device.stop().await;
 }
 
+/// A disk that accepts no writes while the command runs does not hold the device up once the command has ended: BaseOsHold
+/// says so although the result cannot be recorded. The result is not lost.
+#[tokio::test]
+async fn an_end_on_a_disk_that_takes_nothing_lets_the_device_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let (begun, end) = (folder.path().join("begun"), folder.path().join("end"));
+    let script = format!("touch {}; until [ -e {} ]; do sleep 0.01; done", begun.display(), end.display());
+    let command = format!(r#"["sh", "-c", "{script}"]"#);
+    let mut device = Device::start(&[("baseos.activate", &command)]).await;
+    device.want(agent::CONTROLLER, 1, true);
+    device.drain(DrainStatus::Complete).await;
+    while !begun.exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let records = device.path("persist/status/baseosmgr/ActivationRecord");
+    std::fs::remove_dir_all(&records).unwrap();
+    device.write("persist/status/baseosmgr/ActivationRecord", "in the way");
+    std::fs::File::create(&end).unwrap();
+    let hold = device.until_blocked_by("cannot publish ActivationRecord").await;
+    assert_eq!(hold.state, Deferred);
+
+    std::fs::remove_file(&records).unwrap();
+    device.until_hold(Activated).await;
+    device.stop().await;
+}
+
 /// If `/persist` cannot be used when baseos starts, baseos runs all the same, accepts no image and says why. Once it can
 /// be used, baseos goes on from what is recorded there.
 #[tokio::test]

@@ -15,7 +15,7 @@ use crate::record::OperationRecord;
 /// Only device-op writes these files. So if a file is garbled or refused later, its last good counter stays in
 /// effect.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub(crate) struct Counters {
     last_good: BTreeMap<Kind, u32>,
     told: ToldRefusals,
 }
@@ -31,7 +31,7 @@ pub(crate) struct CounterFiles {
 impl Counters {
     /// For a program beside a running device-op (`ebb`): takes the last good counters from device-op's record,
     /// because device-op may have read a file before it was garbled.
-    pub fn known_from(record: &OperationRecord) -> Self {
+    pub(crate) fn known_from(record: &OperationRecord) -> Self {
         let accepted = |kind| record.latest(kind).map(|accepted| accepted.counter);
         let counter = |kind| accepted(kind).or_else(|| record.ended(kind).map(|line| line.counter));
         let last_good = all_kinds().filter_map(|kind| Some((kind, counter(kind)?))).collect();
@@ -43,7 +43,7 @@ impl Counters {
     ///
     /// # Errors
     /// The file is refused, and no last good counter is known.
-    pub fn recorded(&self, root: &Root, kind: Kind) -> Result<Option<u32>, Refusal> {
+    pub(crate) fn recorded(&self, root: &Root, kind: Kind) -> Result<Option<u32>, Refusal> {
         let file = read(root, kind);
         match (self.counts_as(kind, &file), file) {
             (Recorded::Unreadable, Err(BadFile::Refused(refusal) | BadFile::Garbled(refusal))) => {

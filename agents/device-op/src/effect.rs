@@ -10,7 +10,7 @@ use crate::state::{Phase, State};
 /// An action of the shell. Effects are carried out in order. When one fails, the rest is skipped, and the state is
 /// read again from the files. Each effect may be carried out twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Publish ZedAgentStatus without a command.
     ClearCommand,
     /// Write the record to disk; an empty record is removed. A record that holds a command without a record is

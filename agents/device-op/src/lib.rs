@@ -1,16 +1,16 @@
 //! Holds reboot, shutdown and poweroff back until the node is drained (EVE's zedagent).
 //!
-//! [`operation`] decides, `perform` acts. device-op accepts a command by writing it into a durable record, then
+//! `operation` decides, `perform` acts. device-op accepts a command by writing it into a durable record, then
 //! requests a drain, and hands the command to nodeagent only while the gate (zedkube's answer) says that the device
 //! may go down.
 
 mod commands;
-pub mod counters;
-pub mod effect;
+mod counters;
+mod effect;
 pub mod facts;
 mod holding;
 mod looking;
-pub mod operation;
+mod operation;
 mod perform;
 mod record;
 mod record_files;
@@ -21,9 +21,7 @@ mod state;
 use runtime::machine::RunError;
 use runtime::{AgentContext, Stop, machine};
 
-pub use record::{Accepted, Failure, OperationRecord};
-pub use showing::troubled;
-pub use state::{AfterRelease, Phase, State};
+pub use record::OperationRecord;
 
 /// Runs device-op as agent `zedagent` until `stop` is requested.
 pub async fn run(context: AgentContext, stop: Stop) -> Result<(), RunError> {

@@ -28,7 +28,7 @@ const LOOK_AT_FREEZE_MS: u64 = 60_000;
 
 /// The settings of device-op, and the id of this boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
+pub(crate) struct Policy {
     /// `device-op.retry`.
     pub retry: Retry,
     /// The id of this boot.
@@ -37,7 +37,7 @@ pub struct Policy {
 
 /// The state machine of device operations.
 #[derive(Debug, Clone, Copy)]
-pub struct DeviceOp;
+pub(crate) struct DeviceOp;
 
 impl Machine for DeviceOp {
     type Event = Facts;
@@ -55,7 +55,7 @@ impl Machine for DeviceOp {
 }
 
 /// The state after a snapshot, and the effects that must be carried out before it is valid.
-pub fn step(state: State, facts: &Facts, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
+pub(crate) fn step(state: State, facts: &Facts, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     let before = state.clone();
     let mut next = State { is_unsure: false, ..state };
     let mut effects = Vec::new();
@@ -189,7 +189,7 @@ fn handed_over(next: &mut State, facts: &Facts, now: Moment) {
     match progress {
         Progress::Acting => next.phase = Phase::Acting,
         Progress::Done => next.phase = Phase::Done,
-        Progress::Failed(error) => fail(&mut next.record, current, error, now),
+        Progress::Failed(error) => nodeagent_failed(&mut next.record, current, error, now),
         Progress::Other | Progress::Unknown => {
             if commands::is_taken_back(&current, facts) {
                 recall(next, &AfterRelease::Drop, facts);
@@ -216,7 +216,14 @@ fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now: Moment) {
     }
 }
 
-/// Notes that nodeagent failed. The failure must be on disk before the command is cleared.
+/// Notes that nodeagent failed with the operation. While it was past the point of no return, zedkube kept its answer
+/// whatever came to the node: the next operation needs a new drain.
+fn nodeagent_failed(record: &mut OperationRecord, current: Accepted, error: String, now: Moment) {
+    record.asked_for = None;
+    fail(record, current, error, now);
+}
+
+/// Notes that the operation failed. The failure must be on disk before the command is cleared.
 fn fail(record: &mut OperationRecord, current: Accepted, error: String, now: Moment) {
     record.failed = Some(Failure::new(current, error, now.boot_ms));
     record.setbacks = record.setbacks.saturating_add(1);
@@ -260,9 +267,12 @@ fn acting(next: &mut State, facts: &Facts, now: Moment) {
     match progress {
         Progress::Acting | Progress::Unknown => {}
         Progress::Done => next.phase = Phase::Done,
-        Progress::Failed(error) => fail(&mut next.record, current, error, now),
-        // nodeagent has lost its progress. It begins again, which needs the gate to be open.
-        Progress::Other => recall(next, &AfterRelease::Defer, facts),
+        Progress::Failed(error) => nodeagent_failed(&mut next.record, current, error, now),
+        // nodeagent has lost its progress. It begins again, which needs a drain of now.
+        Progress::Other => {
+            next.record.asked_for = None;
+            recall(next, &AfterRelease::Defer, facts);
+        }
     }
 }
 
@@ -271,7 +281,7 @@ fn done(next: &mut State, facts: &Facts, now: Moment) {
     let Some((current, progress)) = under_way(next, facts) else { return };
     match progress {
         Progress::Acting => next.phase = Phase::Acting,
-        Progress::Failed(error) => fail(&mut next.record, current, error, now),
+        Progress::Failed(error) => nodeagent_failed(&mut next.record, current, error, now),
         Progress::Done | Progress::Unknown | Progress::Other => {
             if commands::is_taken_back(&current, facts) || !next.record.waiting.is_empty() {
                 recall(next, &AfterRelease::Drop, facts);

@@ -76,7 +76,7 @@ fn author(next: &State, current: Accepted, facts: &Facts) -> (String, String) {
 
 /// DeviceOpStatus with the reason why an effect failed. None while the status releases an operation: that must not be
 /// published again without the gate.
-pub fn troubled(state: &State, error: &str) -> Option<DeviceOpStatus> {
+pub(crate) fn troubled(state: &State, error: &str) -> Option<DeviceOpStatus> {
     match state.shown.state {
         DeviceOpState::Idle | DeviceOpState::Deferred | DeviceOpState::Failed => {
             Some(DeviceOpStatus { blocked_by: error.to_owned(), ..state.shown.clone() })

@@ -12,7 +12,7 @@ const MOST_TEXT_BYTES: usize = 4096;
 
 /// All that decisions need besides the facts. Owned by one loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
+pub(crate) struct State {
     /// The accepted commands, as on disk.
     pub record: OperationRecord,
     /// The phase of the current operation.
@@ -31,7 +31,7 @@ pub struct State {
 
 /// Phase of the current operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// The record was written in an earlier boot.
     NewBoot,
     /// No command is accepted.
@@ -54,7 +54,7 @@ pub enum Phase {
 
 /// What device-op does once nodeagent has released the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AfterRelease {
+pub(crate) enum AfterRelease {
     /// The command waits for the gate again.
     Defer,
     /// The command ends: it was taken back, or it is done and another one waits.
@@ -66,7 +66,7 @@ pub enum AfterRelease {
 impl State {
     /// The state from the files: the record, and the status and the command that were published last in this boot.
     /// Used at the start and after a failed effect, because it is not known then how much of the effect was done.
-    pub fn resume(
+    pub(crate) fn resume(
         record: Option<OperationRecord>,
         shown: DeviceOpStatus,
         command: Option<(Operation, String)>,
@@ -111,7 +111,7 @@ impl Phase {
     }
 
     /// The phase's name in logs.
-    pub const fn name(&self) -> &'static str {
+    pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::NewBoot => "after a boot",
             Self::Idle => "idle",

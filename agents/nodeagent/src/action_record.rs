@@ -5,24 +5,29 @@
 
 use pubsub::store::{create_folder, remove_durably, write_durably};
 use pubsub::{Backup, Persistence, Root, StoreError, TopicKey, read_item};
-use runtime::error_chain;
+use runtime::{clock, error_chain};
 use schemas::{ActionRecord, agent, to_bytes};
 
 use crate::progress::DurableRecord;
+
+/// Pause before a record that could not be removed is removed again, in milliseconds.
+const FORGET_AGAIN_MS: u64 = 30_000;
 
 /// The file of the ActionRecord.
 #[derive(Debug)]
 pub(crate) struct RecordFile {
     root: Root,
     refused: Option<(ActionRecord, String)>,
+    /// The record could not be removed: when to try again, in milliseconds of this boot's clock.
+    kept_until: Option<u64>,
 }
 
 impl RecordFile {
     pub(crate) fn new(root: &Root) -> Self {
-        Self { root: root.clone(), refused: None }
+        Self { root: root.clone(), refused: None, kept_until: None }
     }
 
-    /// The record on disk, and the record whose last write failed.
+    /// The record on disk, the record whose last write failed, and when to remove one again.
     pub(crate) fn look(&self) -> DurableRecord {
         let key = TopicKey::global();
         let on_disk = read_item(&self.root, agent::NODEAGENT, Persistence::Persistent, &key);
@@ -30,7 +35,7 @@ impl RecordFile {
             tracing::debug!("{refusal}");
             None
         });
-        DurableRecord { on_disk, refused: self.refused.clone() }
+        DurableRecord { on_disk, refused: self.refused.clone(), kept_until: self.kept_until }
     }
 
     /// Writes the record. The next snapshot shows whether the write failed.
@@ -39,6 +44,9 @@ impl RecordFile {
         let name = TopicKey::global().file_name();
         let written = create_folder(&folder)
             .and_then(|()| write_durably(&folder, &name, &to_bytes(record), Backup::None));
+        if written.is_ok() {
+            self.kept_until = None;
+        }
         self.refused = written.err().map(|error| {
             let error = format!("ActionRecord: {}", error_chain(&error));
             tracing::error!("{error}");
@@ -50,9 +58,12 @@ impl RecordFile {
     pub(crate) fn forget(&mut self) -> Result<(), StoreError> {
         self.refused = None;
         let folder = self.root.folder::<ActionRecord>(agent::NODEAGENT, Persistence::Persistent);
-        if !folder.exists() {
-            return Ok(());
-        }
-        remove_durably(&folder, &TopicKey::global().file_name()).map(|_| ())
+        let removed = if folder.exists() {
+            remove_durably(&folder, &TopicKey::global().file_name()).map(|_| ())
+        } else {
+            Ok(())
+        };
+        self.kept_until = removed.as_ref().err().map(|_| clock::now().after(FORGET_AGAIN_MS));
+        removed
     }
 }

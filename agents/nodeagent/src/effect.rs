@@ -7,7 +7,7 @@ use crate::standing::Command;
 
 /// An action of the shell. Effects are carried out in order. When one fails, the rest is skipped.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Publish DeviceAction.
     Action(DeviceAction),
     /// Publish NodeAgentStatus.
@@ -16,7 +16,7 @@ pub enum Effect {
     /// ([`crate::progress::DurableRecord`]) shows whether the write failed.
     Record(ActionRecord),
     /// Remove the ActionRecord, because the device was not touched or no means worked. A failure does not stop the
-    /// rest; the next snapshot then shows the record again.
+    /// rest; the next snapshot then says when to try again.
     ForgetRecord,
     /// Write the reason of this command durably for the next boot. A failure does not stop the rest.
     LeaveReason(Command),

@@ -1,6 +1,6 @@
 //! Carries out reboots, shutdowns and poweroffs, and publishes whether a drain is in progress.
 //!
-//! [`progress`] decides, `perform` acts. nodeagent never goes down on its own: the reboots that EVE's nodeagent
+//! `progress` decides, `perform` acts. nodeagent never goes down on its own: the reboots that EVE's nodeagent
 //! starts itself bypass the drain (D4).
 
 mod action_record;
@@ -8,15 +8,15 @@ mod boot_reason;
 mod command_device;
 mod device;
 mod dry_run;
-pub mod effect;
+mod effect;
 mod kernel_device;
 mod known_means;
 mod logind;
 mod logind_device;
 mod perform;
-pub mod progress;
+mod progress;
 mod showing;
-pub mod standing;
+mod standing;
 mod system_bus;
 
 use runtime::machine::RunError;

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use pubsub::{
-    Persistence, PublishError, Publisher, Subscription, TopicKey, failure_point, read_item, read_items,
-};
+use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey, read_item, read_items};
 use runtime::activation_lock::ActivationLock;
 use runtime::clock::Moment;
 use runtime::machine::{EffectError, OpenError, Shell};
@@ -323,9 +321,7 @@ async fn carry_out(device: &Means, command: &Command) -> Outcome {
     let Command { operation, counter, reason, source: _, without_record: _, image: _ } = command;
     let name = device.name();
     tracing::warn!("{operation} {counter} by {name}: {reason}");
-    failure_point::reached(format_args!("before {operation} {counter} by {name}"));
     let outcome = device.carry_out(command).await;
-    failure_point::reached(format_args!("after {operation} {counter} by {name}"));
     match &outcome {
         Outcome::Started(begun) => tracing::warn!("{operation} {counter}: {begun}"),
         Outcome::Failed(error) => tracing::error!("{operation} {counter}: {error}"),

@@ -16,7 +16,7 @@ use crate::showing;
 use crate::standing::Command;
 
 /// Time limit of a means: if the device is still up after it, the means has failed.
-pub const STILL_UP: Duration = Duration::from_mins(5);
+pub(crate) const STILL_UP: Duration = Duration::from_mins(5);
 
 const MOST_TRIES: u32 = DeviceAction::MOST_TRIES;
 
@@ -30,7 +30,7 @@ const ACTIVATING: &str = "baseos is activating an image";
 
 /// The settings of nodeagent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
+pub(crate) struct Policy {
     /// `device.pre` names at least one hook.
     pub has_hooks: bool,
     /// `device.dry-run`: the command is only written to a file.
@@ -41,7 +41,7 @@ pub struct Policy {
 
 /// An event of the shell.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub(crate) enum Event {
     /// A snapshot of all files.
     Looked(Facts),
     /// The hooks of [`Effect::RunHooks`] have ended, with or without success.
@@ -62,7 +62,7 @@ pub enum Event {
 
 /// Snapshot of the files. The commands are read last, and after them the report that releases them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// zedkube's status.
     pub drain: Option<NodeDrainStatus>,
     /// baseos runs and is activating an image: the device must stay up.
@@ -77,16 +77,18 @@ pub struct Facts {
 
 /// The ActionRecord on disk, as far as nodeagent knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DurableRecord {
+pub(crate) struct DurableRecord {
     /// The record in the file; None if there is none or it cannot be read.
     pub on_disk: Option<ActionRecord>,
     /// The record whose last write failed, and the error.
     pub refused: Option<(ActionRecord, String)>,
+    /// The record is to be removed, and that has failed: when to try again, in milliseconds of this boot's clock.
+    pub kept_until: Option<u64>,
 }
 
 /// The result of one means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The device is going down, as far as nodeagent knows. The text says what was begun; it is shown if the device
     /// stays up.
     Started(String),
@@ -102,7 +104,7 @@ pub enum Outcome {
 
 /// All that decisions need besides the events. Owned by one loop.
 #[derive(Debug, Clone, PartialEq)]
-pub struct State {
+pub(crate) struct State {
     /// The phase of the command.
     pub phase: Phase,
     /// The command; None when idle.
@@ -123,7 +125,7 @@ pub struct State {
 
 /// Phase of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// No command.
     Idle,
     /// The command is taken; it can still be taken back.
@@ -138,7 +140,7 @@ pub enum Phase {
 
 /// The hooks before the device goes down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hooks {
+pub(crate) enum Hooks {
     /// The hooks have not run yet.
     Due,
     /// The hooks run.
@@ -152,7 +154,7 @@ pub enum Hooks {
 
 /// The means that is in use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Trial {
+pub(crate) struct Trial {
     /// Number of the means, 0 for the first.
     pub means: usize,
     /// True for the means of a dry run.
@@ -174,7 +176,7 @@ impl State {
     /// was written for the next boot. An `action` of another boot is ignored.
     ///
     /// A means that was begun is not begun again: nodeagent waits for the rest of its time.
-    pub fn resume(
+    pub(crate) fn resume(
         action: DeviceAction,
         status: NodeAgentStatus,
         reason: Option<String>,
@@ -207,7 +209,7 @@ impl State {
     /// The state after an effect failed: as read from the files (`resumed`), as after a crash. Exception: while a
     /// task runs beside the loop, the state is kept, because the end of the task must not be lost.
     #[must_use]
-    pub fn after_failure(self, resumed: Self) -> Self {
+    pub(crate) fn after_failure(self, resumed: Self) -> Self {
         match &self.phase {
             Phase::Taken(Hooks::Running { .. }) | Phase::Acting(Trial { running: Some(_), .. }) => {
                 Self { is_unsure: true, ..self }
@@ -241,7 +243,7 @@ impl State {
 
 /// The state machine of commands.
 #[derive(Debug, Clone, Copy)]
-pub struct NodeAgent;
+pub(crate) struct NodeAgent;
 
 impl Machine for NodeAgent {
     type Event = Event;
@@ -263,7 +265,7 @@ impl Machine for NodeAgent {
 }
 
 /// The state after an event, and the effects that must be carried out before it is valid.
-pub fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
+pub(crate) fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
     let before = state.clone();
     let mut next = State { is_unsure: false, ..state };
     if matches!(event, Event::Looked(_)) {
@@ -280,6 +282,7 @@ pub fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State,
     }
     showing::show(&mut next, event, now);
     let mut effects = between(&before, &next, own);
+    effects.extend(forget_again(&next, event, now));
     effects.extend(wake(&next, now).map(Effect::WakeAt));
     (next, effects)
 }
@@ -358,7 +361,9 @@ fn taken_and_in_effect(
 /// command was not carried out, so an ActionRecord that says it was begun is removed.
 fn over(next: &mut State, event: &Event) -> Vec<Effect> {
     match event {
-        Event::Looked(facts) if acting::is_proof_wrong(next, facts) => vec![Effect::ForgetRecord],
+        Event::Looked(facts) if facts.proof.kept_until.is_none() && acting::is_proof_wrong(next, facts) => {
+            vec![Effect::ForgetRecord]
+        }
         Event::Looked(facts) if !is_still_in_effect(next, facts) => {
             next.phase = Phase::Idle;
             next.command = None;
@@ -367,6 +372,19 @@ fn over(next: &mut State, event: &Event) -> Vec<Effect> {
         Event::Looked(_) | Event::HooksEnded { .. } | Event::Acted { .. } | Event::MeansFound(_) => {
             Vec::new()
         }
+    }
+}
+
+/// Removes a record once more that could not be removed, when it is time. Meanwhile nothing waits for that: an
+/// operator may need this device to go down although its disk takes no writes.
+fn forget_again(next: &State, event: &Event, now: Moment) -> Option<Effect> {
+    let Event::Looked(Facts { proof: DurableRecord { kept_until: Some(until), .. }, .. }) = event else {
+        return None;
+    };
+    match &next.phase {
+        Phase::Taken(_) | Phase::Acting(_) => None,
+        Phase::Idle | Phase::Done | Phase::Failed(_) if *until <= now.boot_ms => Some(Effect::ForgetRecord),
+        Phase::Idle | Phase::Done | Phase::Failed(_) => Some(Effect::WakeAt(*until)),
     }
 }
 

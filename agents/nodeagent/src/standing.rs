@@ -17,7 +17,7 @@ const MOST_ID_BYTES: usize = 128;
 
 /// A command for the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
+pub(crate) struct Command {
     /// The operation.
     pub operation: Operation,
     /// The command's counter; 0 for the reboot into a new image.
@@ -37,7 +37,7 @@ pub struct Command {
 impl Command {
     /// A command of device-op with the default source (the controller). If there is no reason, the reason names
     /// operation and counter.
-    pub fn new(operation: Operation, counter: u32, reason: Option<String>) -> Self {
+    pub(crate) fn new(operation: Operation, counter: u32, reason: Option<String>) -> Self {
         let reason = reason.filter(|reason| !reason.is_empty());
         let reason = reason.unwrap_or_else(|| format!("{operation} command, counter {counter}"));
         let reason = one_line(&reason, MOST_REASON_BYTES);
@@ -46,12 +46,12 @@ impl Command {
     }
 
     /// True if both are the same command; their reasons may differ.
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.named() == other.named()
     }
 
     /// The fields that identify the command in files.
-    pub fn named(&self) -> ActedCommand {
+    pub(crate) fn named(&self) -> ActedCommand {
         ActedCommand {
             source: self.source,
             command: Some(self.operation),
@@ -61,14 +61,14 @@ impl Command {
     }
 
     /// The agent that released this command: zedagent, or baseosmgr for an image.
-    pub const fn requester(&self) -> &'static str {
+    pub(crate) const fn requester(&self) -> &'static str {
         if self.image.is_empty() { agent::ZEDAGENT } else { agent::BASEOSMGR }
     }
 }
 
 /// Snapshot of the files of device-op and baseos.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Siblings {
+pub(crate) struct Siblings {
     /// The commands of device-op.
     pub zedagent: ZedAgentStatus,
     /// DeviceOpStatus, which must say that this very command is handed over.
@@ -81,7 +81,7 @@ pub struct Siblings {
 
 /// The command that is in effect in this boot: both files of an agent have to agree. A command of device-op goes
 /// before an image.
-pub fn standing(siblings: &Siblings, boot_id: &str) -> Option<Command> {
+pub(crate) fn standing(siblings: &Siblings, boot_id: &str) -> Option<Command> {
     let device_op = Some(&siblings.device_op).filter(|status| is_of(boot_id, &status.boot_id));
     let hold = Some(&siblings.hold).filter(|hold| is_of(boot_id, &hold.boot_id));
     let command = device_op.and_then(|status| self::device_op(&siblings.zedagent, status));
@@ -132,7 +132,7 @@ fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
 
 /// The agents that can still revoke a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Alive {
+pub(crate) struct Alive {
     /// zedkube runs, or may run.
     pub zedkube: bool,
     /// The agent that released the command runs, or may run.
@@ -141,7 +141,7 @@ pub struct Alive {
 
 /// Snapshot of NodeDrainReport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Report<'a> {
+pub(crate) enum Report<'a> {
     /// The file does not exist: there is no zedkube, or it is EVE's, whose COMPLETE stays valid.
     Absent,
     /// The file cannot be read.
@@ -155,7 +155,7 @@ pub enum Report<'a> {
 /// An agent takes its command back when zedkube revokes its answer; an agent that does not run cannot. So while
 /// zedkube runs, its report counts. While zedkube does not run, its report may be old, and only the agent knows the
 /// setting for that case (`drain.start.timeout`): its command counts as long as the agent runs.
-pub fn is_released(requester: &str, report: Report<'_>, alive: Alive) -> bool {
+pub(crate) fn is_released(requester: &str, report: Report<'_>, alive: Alive) -> bool {
     match report {
         Report::Absent => true,
         Report::Unreadable => alive.requester,
@@ -170,7 +170,7 @@ pub fn is_released(requester: &str, report: Report<'_>, alive: Alive) -> bool {
 
 /// True if a drain for a device operation is in progress or has failed: status 3 to 8 for requester 2. In all other
 /// cases false, so that a reader who missed a change does not wait for ever (D18).
-pub fn is_drain_in_progress(status: Option<NodeDrainStatus>) -> bool {
+pub(crate) fn is_drain_in_progress(status: Option<NodeDrainStatus>) -> bool {
     let Some(NodeDrainStatus { status, requested_by: DrainRequester::DeviceOp }) = status else {
         return false;
     };

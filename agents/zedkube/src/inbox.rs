@@ -233,6 +233,8 @@ impl Folder {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use pubsub::{AgentLock, Publisher};
     use schemas::GoTime;
 
@@ -252,6 +254,17 @@ mod tests {
             let lock = AgentLock::acquire(&root, agent::ZEDAGENT).unwrap();
             let requests = Publisher::open(&root, agent::ZEDAGENT, Persistence::Volatile, &lock).unwrap();
             Self { _folder: folder, requests, root }
+        }
+
+        /// Publishes a request, which is known, and begins to write its file once more. Returns what is known.
+        fn half_written(&mut self) -> Vec<Request> {
+            self.publish("global", DrainRequester::DeviceOp);
+            let known = Inbox::open(&self.root).requests();
+            let key = TopicKey::global();
+            let path = self.root.item::<NodeDrainRequest>(agent::ZEDAGENT, Persistence::Volatile, &key);
+            #[expect(clippy::disallowed_methods, reason = "as a person's echo does")]
+            std::fs::write(path, "{\"Requ").unwrap();
+            known
         }
 
         fn publish(&mut self, key: &str, requested_by: DrainRequester) {
@@ -341,12 +354,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_half_written_at_the_start_stands_as_it_was_known() {
         let mut bench = Bench::new();
-        bench.publish("global", DrainRequester::DeviceOp);
-        let known = Inbox::open(&bench.root).requests();
-        let path =
-            bench.root.item::<NodeDrainRequest>(agent::ZEDAGENT, Persistence::Volatile, &TopicKey::global());
-        #[expect(clippy::disallowed_methods, reason = "as a person's echo does")]
-        std::fs::write(&path, "{\"Requ").unwrap();
+        let known = bench.half_written();
         let mut inbox = Inbox::open(&bench.root);
         assert_eq!(inbox.requests(), [], "the recorded request is not known yet");
         inbox.go_on_from(&known);
@@ -364,6 +372,19 @@ mod tests {
         let mut inbox = Inbox::open(&bench.root);
         inbox.go_on_from(&known);
         assert_eq!(inbox.requests(), []);
+    }
+
+    #[tokio::test]
+    async fn a_half_written_request_that_is_removed_at_once_is_withdrawn() {
+        let mut bench = Bench::new();
+        let known = bench.half_written();
+        let mut inbox = Inbox::open(&bench.root);
+        inbox.go_on_from(&known);
+        assert_eq!(inbox.requests(), known);
+        bench.requests.unpublish(&TopicKey::global()).unwrap();
+        // It was neither an item nor refused yet, so neither items nor refusals change.
+        let heard = tokio::time::timeout(Duration::from_secs(5), inbox.changed()).await;
+        assert_eq!((heard, inbox.requests()), (Ok(()), vec![]));
     }
 
     #[tokio::test]

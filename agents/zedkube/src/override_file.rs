@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use drain::Moment;
 use pubsub::store::create_folder;
-use pubsub::{MAX_FILE_BYTES, Owner, PathWatch, Refusal, Root, failure_point, read_checked};
+use pubsub::{MAX_FILE_BYTES, Owner, PathWatch, Refusal, Root, read_checked};
 use runtime::error_chain;
 use schemas::{DrainOverride, RefusedInput, parse};
 use session::event::Order;
@@ -218,9 +218,7 @@ fn words(found: &DrainOverride, place: &Path) -> String {
 /// Renames the file and syncs its folder: after a crash the old name is not there again.
 fn rename(place: &Path, suffix: &str) -> std::io::Result<()> {
     let target = with_suffix(place, suffix);
-    failure_point::reached(format_args!("before renaming {}", place.display()));
     std::fs::rename(place, target)?;
-    failure_point::reached(format_args!("after renaming {}", place.display()));
     place.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 

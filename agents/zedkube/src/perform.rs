@@ -8,7 +8,7 @@ use std::time::Duration;
 use cluster::Driver;
 use cluster::identity::Identity;
 use cluster::slots::{SlotMap, SlotWatch};
-use pubsub::{Root, failure_point};
+use pubsub::Root;
 use runtime::{SettingsWatch, clock};
 use session::{Effect, Event, State};
 use tokio::sync::mpsc;
@@ -119,9 +119,6 @@ impl Performer {
             self.node = Some(own.name.clone());
         }
         self.calling.begin(&effect, clock::awake_millis());
-        if effect.changes_the_cluster() {
-            failure_point::reached(format_args!("before {effect:?}"));
-        }
         match (effect, self.node.clone()) {
             (Effect::ListNodes { serial }, _) => {
                 nodes::list(self.link.clone(), self.identity.clone(), serial, self.answers.clone());

@@ -1,13 +1,13 @@
 //! Writing the status and the report, in the order that readers rely on.
 //!
-//! First the report with the reason, then NodeDrainStatus, then the report with the answers. So an answer is never
-//! visible before the status that carries it, and a reader of a status finds its reason in the report. After a failed
-//! write the whole order is repeated.
+//! First the report with the reason and without new answers, then NodeDrainStatus, then the report with the answers. So
+//! an answer is never visible before the status that carries it, one that was taken back is gone at once, and a reader of
+//! a status finds its reason in the report. After a failed write the whole order is repeated.
 
 use drain::Moment;
 use pubsub::{AgentLock, Persistence, PublishError, Publisher, Root, TopicKey};
 use runtime::retry::pause_after;
-use schemas::{NodeDrainReport, NodeDrainStatus, agent};
+use schemas::{DrainStatus, NodeDrainReport, NodeDrainStatus, agent};
 
 /// The two topics that other agents read.
 #[derive(Debug)]
@@ -64,9 +64,12 @@ impl Output {
     ) -> Result<(), PublishError> {
         let key = TopicKey::global();
         // A value that its file has already is not written again, except if another process has removed the file.
-        self.report.publish(&key, &with_answers_of(report, self.report.get(&key)))?;
+        let early = without_news(report, self.report.get(&key));
+        self.report.publish(&key, &early)?;
         self.status.publish(&key, &status)?;
-        self.report.publish(&key, report)?;
+        if early != *report {
+            self.report.publish(&key, report)?;
+        }
         if self.is_served {
             self.report.serve()?;
             self.status.serve()?;
@@ -75,14 +78,17 @@ impl Output {
     }
 }
 
-/// The report with the answers that were published before, which is all that it may say before the status is written. A
-/// request that was not in the last report has no answer yet.
-fn with_answers_of(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -> NodeDrainReport {
+/// The report as it may be before the status is written: with the answers that were published before and still stand. A
+/// new answer waits for its status. One that was taken back, or that an earlier boot gave, is gone at once: it would
+/// still let the device go down.
+fn without_news(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -> NodeDrainReport {
     let mut early = report.clone();
     for request in &mut early.requests {
         let known = before.and_then(|before| before.line_of(&request.publisher, request.requested_at));
-        let known = known.cloned().unwrap_or_default();
-        (request.answer, request.outcome, request.by) = (known.answer, known.outcome, known.by);
+        if known.is_none_or(|known| known.answer != request.answer) {
+            (request.answer, request.outcome) = (DrainStatus::Unknown, None);
+            request.by.clear();
+        }
     }
     early
 }
@@ -91,7 +97,7 @@ fn with_answers_of(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -
 mod tests {
     use std::time::Duration;
 
-    use schemas::{DrainRequester, DrainStatus, RequestLine};
+    use schemas::{DrainRequester, RequestLine};
 
     use super::*;
 
@@ -102,15 +108,18 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_never_runs_ahead_of_its_status() {
-        let (none, complete) = (report(DrainStatus::Unknown), report(DrainStatus::Complete));
+    fn an_answer_never_runs_ahead_of_its_status_and_one_that_was_taken_back_goes_before_it() {
+        let (none, failed) = (report(DrainStatus::Unknown), report(DrainStatus::FailedDrain));
+        let complete = report(DrainStatus::Complete);
         let cases = [
-            (None, DrainStatus::Unknown),
-            (Some(&none), DrainStatus::Unknown),
-            (Some(&complete), DrainStatus::Complete),
+            (None, &complete, DrainStatus::Unknown),
+            (Some(&none), &complete, DrainStatus::Unknown),
+            (Some(&failed), &complete, DrainStatus::Unknown),
+            (Some(&complete), &complete, DrainStatus::Complete),
+            (Some(&complete), &none, DrainStatus::Unknown),
         ];
-        for (before, expected) in cases {
-            let early = with_answers_of(&complete, before);
+        for (before, now, expected) in cases {
+            let early = without_news(now, before);
             assert_eq!(early.requests.first().map(|request| request.answer), Some(expected));
         }
     }

@@ -7,7 +7,7 @@ mod publishing;
 use std::time::Duration;
 
 use drain::Moment;
-use pubsub::{PublishError, failure_point};
+use pubsub::PublishError;
 use runtime::agent_loop::AgentLoop;
 use runtime::settings::Problem;
 use runtime::{AgentContext, SettingsWatch, Stop, clock};
@@ -306,9 +306,6 @@ impl Service {
 
     /// Handles one event: decides, publishes, acts.
     fn step(&mut self, event: Event) {
-        if effects::answers_a_write(&event) {
-            failure_point::reached(format_args!("after {event:?}"));
-        }
         let now = now();
         policy::take_over(&mut self.policy, &self.wanted_policy, &self.state);
         let effects = self.decide(event, now);

@@ -3,12 +3,13 @@
 //! Below a root other than `/`, the files of that root are used if they exist: a test "reboots" a device by writing a
 //! new boot id there and emptying `run`.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use pubsub::Root;
 use thiserror::Error;
+
+use crate::regular_file::{Links, open_regular};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const MACHINE_ID: &str = "/etc/machine-id";
@@ -43,7 +44,7 @@ fn place(root: &Root, path: &str) -> PathBuf {
 
 fn first_word(path: &Path) -> io::Result<Option<String>> {
     let mut text = String::new();
-    File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
+    open_regular(path, Links::Followed)?.take(MOST_BYTES).read_to_string(&mut text)?;
     let is_id = |word: &&str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     Ok(text.split_whitespace().next().filter(is_id).map(str::to_owned))
 }
@@ -51,6 +52,7 @@ fn first_word(path: &Path) -> io::Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error_chain;
 
     fn write(root: &Path, path: &str, text: &str) {
         let path = root.join(path.trim_start_matches('/'));
@@ -76,10 +78,30 @@ mod tests {
     }
 
     #[test]
+    fn a_named_pipe_in_place_of_the_file_with_the_boot_id_delays_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        for path in [BOOT_ID, MACHINE_ID] {
+            let pipe = root.join(path);
+            std::fs::create_dir_all(pipe.parent().unwrap()).unwrap();
+            nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        }
+        let (sender, receiver) = std::sync::mpsc::channel();
+        // A thread, so that the test ends even if the reading does not.
+        std::thread::spawn(move || {
+            sender.send((boot_id(&root).map_err(|e| error_chain(&e)), machine_id(&root)))
+        });
+        let read = receiver.recv_timeout(std::time::Duration::from_secs(10));
+        let (boot, machine) = read.expect("an answer");
+        assert!(boot.unwrap_err().contains("not a regular file"));
+        assert_eq!(machine, None);
+    }
+
+    #[test]
     fn an_empty_boot_id_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), BOOT_ID, "\n");
         let error = boot_id(&Root::new(folder.path())).unwrap_err();
-        assert!(crate::error_chain(&error).contains("holds no id"), "{error}");
+        assert!(error_chain(&error).contains("holds no id"), "{error}");
     }
 }

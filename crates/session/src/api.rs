@@ -25,9 +25,14 @@ pub struct Api {
     pub error: String,
     /// The serial of the list or probe that is in flight.
     pub asked: Option<u32>,
+    /// When the last list or probe was sent.
+    pub sent: Moment,
     /// When the next list or probe is due.
     pub next: Moment,
 }
+
+/// A call ends within this time, unless the device was suspended meanwhile: the longest deadline is 60 s.
+const CALL_ENDS: Duration = Duration::from_secs(75);
 
 impl Api {
     /// The state that the previous process recorded; the server is asked at once.
@@ -101,8 +106,14 @@ impl Api {
         }
         let ask =
             |serial| if wants_all_nodes { Effect::ListNodes { serial } } else { Effect::Probe { serial } };
-        self.asked = Some(context.send(ask));
+        (self.asked, self.sent) = (Some(context.send(ask)), context.now);
         None
+    }
+
+    /// A failure that is heard now says how the server is now. It does not if the device was suspended during the call:
+    /// then the call had failed before, and the server may have come back since.
+    pub(crate) fn is_news(&self, now: Moment) -> bool {
+        now.since(self.sent) <= CALL_ENDS
     }
 
     /// The server has been away for at least `span`.

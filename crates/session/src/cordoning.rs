@@ -36,7 +36,7 @@ pub(crate) fn note(state: &mut State, result: &Result<Cordoned, CallError>) {
 /// Notes the answer to the try in flight, or the node as it was just read, and goes on.
 pub(crate) fn step(state: &mut State, event: &Event, context: &mut StepContext<'_>) -> Next {
     let Phase::Cordoning(mut cordoning) = state.phase.clone() else { return Next::Stay };
-    if event.is_unreachable() && cordoning.is_first() {
+    if event.is_unreachable() && state.api.is_news(context.now) && cordoning.is_first() {
         let unreachable = state.unreachable_at(cordoning.began, context.policy);
         if unreachable.is_some_and(|at| at <= context.now) {
             return Next::Finish(Outcome::ApiUnreachable);

@@ -83,26 +83,6 @@ impl Effect {
         }
     }
 
-    /// True if the effect changes something in the cluster. Reads do not.
-    pub fn changes_the_cluster(&self) -> bool {
-        match self {
-            Self::Cordon { .. }
-            | Self::Uncordon { .. }
-            | Self::Adopt { .. }
-            | Self::WriteSlots { .. }
-            | Self::Drain(drain::Effect::Evict { .. } | drain::Effect::Delete { .. }) => true,
-            Self::Record
-            | Self::Publish
-            | Self::ListNodes { .. }
-            | Self::Probe { .. }
-            | Self::ReadSlots { .. }
-            | Self::AskHealth { .. }
-            | Self::TakeOverride
-            | Self::Drain(_)
-            | Self::WakeAt(_) => false,
-        }
-    }
-
     /// The order of a step's effects: first stop what was given up, then write the record, then publish, then everything
     /// else.
     pub(crate) fn rank(&self) -> u8 {

@@ -32,7 +32,8 @@ pub(crate) fn step(state: &mut State, event: &Event, context: &StepContext<'_>) 
         next = advance(state, &mut waiting, context);
     }
     if next == Next::Stay {
-        next = time_is_over(state, &mut waiting, event.is_unreachable(), context);
+        let has_just_failed = event.is_unreachable() && state.api.is_news(context.now);
+        next = time_is_over(state, &mut waiting, has_just_failed, context);
     }
     state.enter(Phase::Waiting(waiting), context.now);
     next

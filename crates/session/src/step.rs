@@ -444,9 +444,6 @@ fn headline(state: &State) -> Headline {
 #[cfg(test)]
 mod complete_tests;
 #[cfg(test)]
-#[expect(clippy::wildcard_enum_match_arm, reason = "these tests look at some effects only")]
-mod group_tests;
-#[cfg(test)]
 mod idle_tests;
 #[cfg(test)]
 mod member_tests;

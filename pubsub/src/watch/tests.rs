@@ -28,8 +28,17 @@ fn a_change_means_look_again_or_nothing() {
     check("/run/a/T", new_watches);
     check("/run/a", new_watches);
     check("/run/a.touch", nothing);
+    check("/", new_watches);
+    check("/run/a/T2", nothing);
     check("/run/a/Other", nothing);
     check("/run/a/T/.tmp.1.1", nothing);
+}
+
+#[test]
+fn a_slash_at_the_end_changes_nothing() {
+    let watch = PathWatch::new(["/run/a/T/"]);
+    let changed = |path: &str| watch.shared.judge(&Notice::Changed(path.into()));
+    assert_eq!((changed("/run/a/T/global.json"), changed("/run/a/T")), ((true, false), (true, true)));
 }
 
 #[test]

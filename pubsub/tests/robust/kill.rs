@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 
-use pubsub::failure_point::{INSIDE, KILL_AT, LIST_IN};
+use pubsub::failure_point::{KILL_AT, LIST_IN};
 use pubsub::{Persistence, Published};
 
 use crate::again::{check, command, role, say};
@@ -147,7 +147,7 @@ fn listed(number: usize, case: Case) -> Vec<String> {
     let place = case.place();
     let list = place.root.path().join("list");
     let mut command = command(TEST, &number.to_string(), place.root.path());
-    check(&command.env(INSIDE, "1").env(LIST_IN, &list).output().unwrap());
+    check(&command.env(LIST_IN, &list).output().unwrap());
     let short = |line: &str| {
         let (step, path) = line.split_once(" /").unwrap();
         let step = step.split_once(' ').unwrap().1;
@@ -192,7 +192,7 @@ fn check_killed(number: usize, case: Case, steps: &[String]) {
 
 fn kill_at(number: usize, place: &Place, step: usize) -> Output {
     let mut command = command(TEST, &number.to_string(), place.root.path());
-    command.env(INSIDE, "1").env(KILL_AT, step.to_string()).output().unwrap()
+    command.env(KILL_AT, step.to_string()).output().unwrap()
 }
 
 #[track_caller]

@@ -21,6 +21,7 @@ use crate::eviction;
 use crate::object;
 use crate::patch;
 use crate::refusal::Refusal;
+use crate::removal::{self, Answered, Removal};
 use crate::reply::Reply;
 use crate::resources::{PODS, Resource};
 use crate::settings::Settings;
@@ -110,7 +111,13 @@ fn on_eviction(store: &mut Store, call: &Call, objects: &Objects, now: Moment) -
     }
     let eviction = eviction::read(call)?;
     let context = Context { now, dry_run: options::dry_run(&call.query, "CreateOptions")? };
-    eviction::evict(store, (&objects.namespace, call.name()), &eviction, context)?;
+    let removal = Removal::of(store, &objects.namespace, call.name(), Answered::Evicted);
+    let result = eviction::evict(store, (&objects.namespace, call.name()), &eviction, context);
+    let answered = removal::answered(result.as_ref()).filter(|_| !context.dry_run && !eviction.is_dry_run);
+    if let Some((removal, answer)) = removal.zip(answered) {
+        store.note_removal(Removal { answer, ..removal });
+    }
+    result?;
     let body =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     let reply = Reply::json(201, &body);
@@ -169,7 +176,13 @@ fn patched(store: &Store, call: &Call, objects: &Objects) -> Result<serde_json::
 fn delete(store: &mut Store, call: &Call, objects: &Objects, now: Moment) -> Result<Reply, Refusal> {
     let (options, dry_run) = deletion(call)?;
     let key = (objects.namespace.as_str(), call.name());
-    match write::delete(store, objects.resource, key, &options, Context { now, dry_run })? {
+    let is_pod = objects.resource == PODS && !dry_run;
+    let removal = is_pod.then(|| Removal::of(store, key.0, key.1, Answered::Deleted)).flatten();
+    let deleted = write::delete(store, objects.resource, key, &options, Context { now, dry_run })?;
+    if let Some(removal) = removal {
+        store.note_removal(removal);
+    }
+    match deleted {
         Deleted::Terminating(object) => Ok(Reply::json(200, &object)),
         Deleted::Gone(object) if objects.resource == PODS => Ok(Reply::json(200, &object)),
         Deleted::Gone(object) => Ok(Reply::json(200, &deleted_status(objects.resource, &object))),

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::eviction::Evicted;
 use crate::faults::Faults;
 use crate::object;
 use crate::refusal::Refusal;
+use crate::removal::Removal;
 use crate::requests::Requests;
 use crate::resources::{self, NAMESPACES, Resource};
 use crate::server::Server;
@@ -122,8 +124,7 @@ impl FakeCluster {
 
     /// The pods bound to a node, in all namespaces.
     pub fn pods_on(&self, node: &str) -> Vec<Value> {
-        let is_there = |pod: &Value| object::text(pod, "/spec/nodeName") == node;
-        self.list("pods", None).into_iter().filter(is_there).collect()
+        self.shared.store().pods_on(node).map(|pod| (**pod).clone()).collect()
     }
 
     /// Changes any field of an object, including its status. Returns the new object, or `None` if there is no such
@@ -182,6 +183,17 @@ impl FakeCluster {
     /// The switches of all faults.
     pub fn faults(&self) -> Faults<'_> {
         Faults { cluster: self }
+    }
+
+    /// The evictions that were carried out since the last call, the newest 4096, oldest first.
+    pub fn take_evictions(&self) -> Vec<Evicted> {
+        self.shared.store().take_evictions()
+    }
+
+    /// The requests to remove pods since the last call, the newest 4096, oldest first: those that were carried out, and
+    /// those that a budget has refused.
+    pub fn take_removals(&self) -> Vec<Removal> {
+        self.shared.store().take_removals()
     }
 
     /// The requests to the API so far.

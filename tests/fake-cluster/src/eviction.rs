@@ -3,15 +3,42 @@
 mod body;
 mod budget;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(crate) use body::{Eviction, read};
+pub(crate) use budget::of_pod as budgets_of;
 
-use crate::object::{self, set_condition};
+use crate::object::{self, set_condition, text};
 use crate::refusal::Refusal;
-use crate::resources::PODS;
+use crate::resources::{NODES, PODS};
 use crate::store::{Object, Store};
 use crate::write::{self, Context};
+
+/// An eviction that was carried out, and what was so at that moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    /// The pod's name.
+    pub pod: String,
+    /// The pod's UID.
+    pub uid: String,
+    /// The kind of the pod's owner; empty if there is none.
+    pub owner: String,
+    /// The pod's node.
+    pub node: String,
+    /// When it was bound to it: [`bound_at`].
+    pub since: String,
+    /// True if the request named the pod's UID.
+    pub names_uid: bool,
+    /// True if the node was cordoned; `None` if the Node does not exist, or says nothing.
+    pub is_cordoned: Option<bool>,
+}
+
+/// When the pod was bound to its node, as RFC 3339; for one that was created with a node, when it was created.
+pub fn bound_at(pod: &Value) -> &str {
+    let bound = object::condition(pod, "PodScheduled").filter(|bound| text(bound, "/status") == "True");
+    let bound = bound.map_or("", |bound| text(bound, "/lastTransitionTime"));
+    if bound.is_empty() { text(pod, "/metadata/creationTimestamp") } else { bound }
+}
 
 /// Evicts a pod, or refuses with a reason. The steps have the server's order, because each has an effect: a budget's
 /// disruption is used up before a precondition is checked.
@@ -33,6 +60,20 @@ pub(crate) fn evict(
     eviction.options.preconditions.check(PODS, &pod)?;
     if !context.dry_run {
         mark(store, &pod, context)?;
+    }
+    if !context.dry_run {
+        let node = object::text(&pod, "/spec/nodeName").to_owned();
+        let is_cordoned =
+            store.get(NODES, "", &node).and_then(|node| node.pointer("/spec/unschedulable")?.as_bool());
+        store.note_eviction(Evicted {
+            pod: name.to_owned(),
+            uid: object::uid(&pod).to_owned(),
+            node,
+            since: bound_at(&pod).to_owned(),
+            names_uid: eviction.options.preconditions.uid.is_some(),
+            is_cordoned,
+            owner: object::text(&pod, "/metadata/ownerReferences/0/kind").to_owned(),
+        });
     }
     // The condition is a change by the server itself: a version given by the caller was that of the pod before it.
     let mut options = eviction.options.clone();

@@ -33,6 +33,8 @@ pub enum Effect {
     AnswerAfter(Reply),
     /// The request waits, then goes on as usual.
     Delay(Duration),
+    /// The request is carried out, and the answer comes later: it tells what was true when the request came.
+    DelayAfter(Duration),
     /// The connection is reset; the request is not carried out.
     ResetBefore,
     /// The request is carried out, and the connection is reset instead of an answer.
@@ -210,6 +212,12 @@ impl Faults<'_> {
     /// Brings the API server back on the same address.
     pub fn api_up(self) -> io::Result<()> {
         self.cluster.server().up()
+    }
+
+    /// Ends [`silence_watches`](Self::silence_watches) of this kind, or of all that were silenced together.
+    pub fn resume_watches(self, resource: Option<&str>) {
+        self.cluster.shared().conditions().silent.remove(resource.unwrap_or("*"));
+        self.cluster.shared().wake();
     }
 
     /// Ends the watches of a kind (plural name), or all, as a restarting server does.

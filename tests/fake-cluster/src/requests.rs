@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hyper::body::Bytes;
 
@@ -32,6 +33,8 @@ pub struct Request {
     pub query: String,
     /// The first 4 KiB of the request's body.
     pub body: Bytes,
+    /// When it came, in the cluster's time since its start.
+    pub at: Duration,
     /// Status code of the answer; `None` if no answer was sent (yet).
     pub code: Option<u16>,
 }
@@ -46,6 +49,10 @@ struct State {
     counters: BTreeMap<Counter, u64>,
     recent: VecDeque<(u64, Request)>,
     next: u64,
+    /// Number of requests that were answered with an error, by verb and resource.
+    failed: BTreeMap<(String, String), u64>,
+    /// Number of requests that a fault has kept from their answer.
+    met_by_faults: u64,
     /// Number of requests under way, now and at most, by verb and resource.
     in_flight: BTreeMap<(String, String), (usize, usize)>,
 }
@@ -80,6 +87,11 @@ impl Log {
         Ticket { log: self, kind, number }
     }
 
+    /// Notes that a fault keeps a request from its answer.
+    pub(crate) fn meets_fault(&self) {
+        self.state().met_by_faults += 1;
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -104,6 +116,9 @@ impl State {
         if self.in_flight.len() > MAX_COUNTERS {
             self.in_flight.retain(|_, (now, _)| *now > 0);
         }
+        if self.failed.len() > MAX_COUNTERS {
+            self.failed.clear();
+        }
     }
 }
 
@@ -119,6 +134,9 @@ impl Ticket<'_> {
     /// Records the answer.
     pub(crate) fn answered(self, code: u16) {
         let mut state = self.log.state();
+        if code >= 400 {
+            *state.failed.entry(self.kind.clone()).or_default() += 1;
+        }
         let place = state.recent.binary_search_by_key(&self.number, |(number, _)| *number);
         if let Some((_, request)) = place.ok().and_then(|index| state.recent.get_mut(index)) {
             request.code = Some(code);
@@ -162,9 +180,29 @@ impl Requests<'_> {
             .collect()
     }
 
+    /// Number of requests that were answered with an error, as `(verb, resource, count)`, in that order.
+    pub fn failed(self) -> Vec<(String, String, u64)> {
+        let state = self.log.state();
+        let failed = state.failed.iter();
+        failed.map(|((verb, resource), count)| (verb.clone(), resource.clone(), *count)).collect()
+    }
+
+    /// Number of requests that a fault has kept from their answer: by another answer, or by none.
+    pub fn met_by_faults(self) -> u64 {
+        self.log.state().met_by_faults
+    }
+
     /// The last 4096 requests, oldest first.
     pub fn recent(self) -> Vec<Request> {
         self.log.state().recent.iter().map(|(_, request)| request.clone()).collect()
+    }
+
+    /// The requests with this number or a higher one, oldest first, as far as they are kept; and the number that the
+    /// next request will have. The first request has the number 0.
+    pub fn since(self, number: u64) -> (Vec<Request>, u64) {
+        let state = self.log.state();
+        let from = state.recent.partition_point(|(other, _)| *other < number);
+        (state.recent.range(from..).map(|(_, request)| request.clone()).collect(), state.next)
     }
 
     /// The greatest number of such requests that were under way at one time.
@@ -173,11 +211,19 @@ impl Requests<'_> {
         self.log.state().in_flight.get(&key).map_or(0, |(_, peak)| *peak)
     }
 
+    /// The number of such requests that are under way now: a watch is, until its answer begins.
+    pub fn in_flight(self, verb: &str, resource: &str) -> usize {
+        let key = (verb.to_owned(), resource.to_owned());
+        self.log.state().in_flight.get(&key).map_or(0, |(now, _)| *now)
+    }
+
     /// Resets all counters to zero.
     pub fn clear(self) {
         let mut state = self.log.state();
         state.counters.clear();
         state.recent.clear();
+        state.failed.clear();
+        state.met_by_faults = 0;
         for (now, peak) in state.in_flight.values_mut() {
             *peak = *now;
         }

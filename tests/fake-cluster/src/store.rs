@@ -2,16 +2,18 @@
 //! rules are in `write`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::eviction::Evicted;
 use crate::history::{Change, History, TooOld};
 use crate::index::{Index, Place};
 use crate::object;
 use crate::refusal::Refusal;
+use crate::removal::Removal;
 use crate::resources::{PODS, Resource};
 
 /// An object. It is never changed in place: readers keep the version that they have.
@@ -46,7 +48,14 @@ pub(crate) struct Store {
     history: History,
     object_limit: usize,
     announcements: watch::Sender<u64>,
+    /// The newest evictions, at most [`MAX_EVICTIONS`].
+    evictions: VecDeque<Evicted>,
+    /// The newest requests to remove pods, as many.
+    removals: VecDeque<Removal>,
 }
+
+/// Number of evictions that are kept until somebody takes them.
+const MAX_EVICTIONS: usize = 4096;
 
 impl Store {
     pub(crate) fn new(history_limit: usize, object_limit: usize) -> Self {
@@ -58,7 +67,31 @@ impl Store {
             history: History::new(history_limit),
             object_limit,
             announcements: watch::Sender::new(1),
+            evictions: VecDeque::new(),
+            removals: VecDeque::new(),
         }
+    }
+
+    pub(crate) fn note_eviction(&mut self, evicted: Evicted) {
+        self.evictions.push_back(evicted);
+        if self.evictions.len() > MAX_EVICTIONS {
+            self.evictions.pop_front();
+        }
+    }
+
+    pub(crate) fn note_removal(&mut self, removal: Removal) {
+        self.removals.push_back(removal);
+        if self.removals.len() > MAX_EVICTIONS {
+            self.removals.pop_front();
+        }
+    }
+
+    pub(crate) fn take_removals(&mut self) -> Vec<Removal> {
+        self.removals.drain(..).collect()
+    }
+
+    pub(crate) fn take_evictions(&mut self) -> Vec<Evicted> {
+        self.evictions.drain(..).collect()
     }
 
     /// The revision of the last change.

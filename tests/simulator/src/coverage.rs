@@ -7,6 +7,41 @@ use std::fmt::Write;
 const SEEN: &str = "SEEN ";
 const BETWEEN: &str = " | ";
 
+/// Begins a line of the story that says how much there was in it.
+const EXTENT: &str = "EXTENT ";
+
+/// How much there was in a history.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extent {
+    /// What the history could be without, from number 1 on.
+    pub(crate) parts: u32,
+    /// Whole drains.
+    pub(crate) drains: u32,
+    /// Faults that were met.
+    pub(crate) faults: u32,
+}
+
+impl Extent {
+    /// The line for the story.
+    pub(crate) fn line(self) -> String {
+        let Self { parts, drains, faults } = self;
+        format!("{EXTENT}{parts} parts, {drains} drains, {faults} faults")
+    }
+
+    /// What the story of a history says; zeros if it has no end.
+    pub(crate) fn of_story(story: &str) -> Self {
+        let line = story.lines().find_map(|line| line.strip_prefix(EXTENT)).unwrap_or_default();
+        let mut numbers = line.split(' ').filter_map(|word| word.parse().ok());
+        let mut next = || numbers.next().unwrap_or_default();
+        Self { parts: next(), drains: next(), faults: next() }
+    }
+
+    /// True if it counts: something was drained, and something went wrong more than once.
+    pub(crate) const fn is_full(self) -> bool {
+        self.drains >= 1 && self.faults >= 2
+    }
+}
+
 /// What one history has met: phase and fault.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(BTreeSet<(String, String)>);

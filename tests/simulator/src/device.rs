@@ -12,18 +12,25 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use pubsub::{AgentLock, Persistence, Publisher, Root, TopicKey};
-use runtime::flags::Assignment;
 use runtime::{AgentFlags, Stop};
-use schemas::{Agent, DeviceLine, DeviceOpsCmd, Operation, agent, parse};
-use serde_json::Value;
+use schemas::{
+    Agent, BaseOsConfig, ContentTreeStatus, DeviceOpsCmd, EdgeNodeClusterConfig, Operation, SwState, agent,
+};
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::eve::Eve;
 use crate::kernel::{self, Task};
 
-/// The file in which nodeagent's dry run records its actions.
-const ACTIONS: &str = "/persist/device-actions.jsonl";
+/// The version that runs, in `/run` as on EVE.
+const VERSION: &str = "/run/eve-release";
+const SETTINGS: &str = "/etc/ebb/ebb.toml";
+/// Where a person asks for a drain.
+const PERSONS_REQUEST: &str = "/run/ebb/NodeDrainRequest/global.json";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const MACHINE_ID: &str = "/etc/machine-id";
+/// Says that the device is in a cluster; on EVE its zedagent publishes it.
+const CLUSTER_CONFIG: &str = "/run/zedagent/EdgeNodeClusterConfig/global.json";
 /// Not in `/run`, which a boot empties.
 const KUBECONFIG: &str = "/etc/kubeconfig";
 
@@ -59,12 +66,30 @@ pub(crate) struct Device {
     pub(crate) machine: u32,
     boot: u32,
     running: BTreeMap<&'static str, Running>,
-    controller: Option<(Publisher<DeviceOpsCmd>, AgentLock)>,
-    /// The controller's last command: counter, and whether it is wanted.
-    commanded: Option<(u32, bool)>,
+    controller: Option<Controller>,
+    /// The controller's last command of each operation: counter, and whether it is wanted.
+    commanded: BTreeMap<&'static str, (u32, bool)>,
+    /// The image that the controller wants: its version, and the counter of its retries.
+    wanted_image: Option<(String, u32)>,
+    /// The version that runs, and the one that the next boot will run.
+    version: String,
+    next_version: String,
     verbs: Vec<Verb>,
+    /// The verbs that ended with the device.
+    lost_verbs: Vec<&'static str>,
     /// How long zedkube did not run in this boot, in nanoseconds, until it was started last, and since when it does not.
     zedkube_away: (u64, Option<u64>),
+    /// EVE's zedkube runs here in the place of ours.
+    pub(crate) eve: Option<Eve>,
+}
+
+/// What the controller publishes on the device.
+#[derive(Debug)]
+struct Controller {
+    commands: Publisher<DeviceOpsCmd>,
+    images: Publisher<BaseOsConfig>,
+    contents: Publisher<ContentTreeStatus>,
+    _locks: [AgentLock; 2],
 }
 
 /// A verb of an operator that runs.
@@ -86,9 +111,14 @@ impl Device {
             boot: 0,
             running,
             controller: None,
-            commanded: None,
+            commanded: BTreeMap::new(),
+            wanted_image: None,
+            version: "1".to_owned(),
+            next_version: "1".to_owned(),
             verbs: Vec::new(),
+            lost_verbs: Vec::new(),
             zedkube_away: (0, None),
+            eve: None,
         };
         device.write(KUBECONFIG, kubeconfig)?;
         device.write(MACHINE_ID, &device.machine_id())?;
@@ -115,12 +145,10 @@ impl Device {
     }
 
     fn flags(&self) -> AgentFlags {
-        let set = |key: &str| Assignment { key: key.to_owned(), value: "true".to_owned() };
         AgentFlags {
             root: self.root.path().to_owned(),
             node: Some(self.node.clone()),
             kubeconfig: Some(self.root.join(KUBECONFIG)),
-            set: vec![set("device.dry-run"), set("baseos.dry-run")],
             ..AgentFlags::default()
         }
     }
@@ -135,9 +163,11 @@ impl Device {
             kernel::clear(&run.to_string_lossy());
         }
         self.boot += 1;
+        self.version.clone_from(&self.next_version);
         self.zedkube_away = (0, Some(kernel::now()));
         kernel::boots(self.machine);
         self.write(BOOT_ID, &self.boot_id())?;
+        self.write(VERSION, &self.version)?;
         self.begin_userspace()
     }
 
@@ -145,25 +175,84 @@ impl Device {
     pub(crate) fn begin_userspace(&mut self) -> Result<()> {
         self.controller = None;
         let lock = AgentLock::acquire(&self.root, agent::CONTROLLER)?;
-        let commands = Publisher::open(&self.root, agent::CONTROLLER, Persistence::Volatile, &lock)?;
-        self.controller = Some((commands, lock));
+        let volatile = Persistence::Volatile;
+        let commands = Publisher::open(&self.root, agent::CONTROLLER, volatile, &lock)?;
+        let images = Publisher::open(&self.root, agent::CONTROLLER, volatile, &lock)?;
+        let volumes = AgentLock::acquire(&self.root, agent::VOLUMEMGR)?;
+        let contents = Publisher::open(&self.root, agent::VOLUMEMGR, volatile, &volumes)?;
+        self.controller = Some(Controller { commands, images, contents, _locks: [lock, volumes] });
+        if self.eve.is_some() {
+            let config =
+                EdgeNodeClusterConfig { initialized: true, valid: true, ..EdgeNodeClusterConfig::default() };
+            self.write(CLUSTER_CONFIG, &serde_json::to_string(&config)?)?;
+        }
         Ok(())
     }
 
-    /// Publishes a command of the controller: a reboot.
-    pub(crate) fn command(&mut self, counter: u32, is_wanted: bool) -> Result<()> {
-        self.commanded = Some((counter, is_wanted));
-        self.repeat_command()
+    /// EVE's zedkube has started.
+    pub(crate) fn eve_starts(&mut self) {
+        self.zedkube_away = (self.zedkube_was_away(), None);
     }
 
-    /// Publishes the controller's last command again.
-    pub(crate) fn repeat_command(&mut self) -> Result<()> {
-        let (Some((commands, _)), Some((counter, is_wanted))) = (&mut self.controller, self.commanded) else {
-            return Ok(());
-        };
-        let command = DeviceOpsCmd { counter, desired_state: is_wanted, ..DeviceOpsCmd::default() };
-        commands.publish(&TopicKey::parse(Operation::Reboot.name())?, &command)?;
+    /// Publishes a command of the controller.
+    pub(crate) fn command(&mut self, operation: Operation, counter: u32, is_wanted: bool) -> Result<()> {
+        self.commanded.insert(operation.name(), (counter, is_wanted));
+        self.repeat_commands()
+    }
+
+    /// The controller wants this image to run.
+    pub(crate) fn want_image(&mut self, version: &str, retry: u32) -> Result<()> {
+        self.wanted_image = Some((version.to_owned(), retry));
+        self.repeat_commands()
+    }
+
+    /// The counter of this operation, if the controller wants it.
+    pub(crate) fn wanted_command(&self, operation: Operation) -> Option<u32> {
+        self.commanded.get(operation.name()).filter(|(_, is_wanted)| *is_wanted).map(|(counter, _)| *counter)
+    }
+
+    /// Publishes the controller's last commands, and the image that it wants, again.
+    pub(crate) fn repeat_commands(&mut self) -> Result<()> {
+        let Some(controller) = &mut self.controller else { return Ok(()) };
+        for (operation, (counter, desired_state)) in &self.commanded {
+            let (counter, desired_state) = (*counter, *desired_state);
+            let command = DeviceOpsCmd { counter, desired_state, ..DeviceOpsCmd::default() };
+            controller.commands.publish(&TopicKey::parse(operation)?, &command)?;
+        }
+        if let Some((version, retry)) = &self.wanted_image {
+            let uuid = image_id(version);
+            let (base_os_version, retry_update_counter) = (version.clone(), *retry);
+            let content_tree_uuid = uuid.clone();
+            let image =
+                BaseOsConfig { base_os_version, content_tree_uuid, retry_update_counter, activate: true };
+            let content = ContentTreeStatus {
+                content_id: uuid.clone(),
+                state: SwState::LOADED,
+                ..ContentTreeStatus::default()
+            };
+            controller.contents.publish(&TopicKey::parse(&uuid)?, &content)?;
+            controller.images.publish(&TopicKey::parse(&uuid)?, &image)?;
+        }
         Ok(())
+    }
+
+    /// The next boot runs this version.
+    pub(crate) fn install(&mut self, version: &str) {
+        version.clone_into(&mut self.next_version);
+    }
+
+    pub(crate) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Number of the boot.
+    pub(crate) const fn boot(&self) -> u32 {
+        self.boot
+    }
+
+    /// The operator's settings.
+    pub(crate) fn set(&self, text: &str) -> Result<()> {
+        self.write(SETTINGS, text)
     }
 
     /// Starts an agent, as a service manager would. Does nothing if it runs.
@@ -218,12 +307,72 @@ impl Device {
         self.verbs.push(Verb { words, task, thread });
     }
 
+    /// True while a verb of an operator runs.
+    pub(crate) fn has_verb(&self) -> bool {
+        !self.verbs.is_empty()
+    }
+
     /// The verbs that have ended since the last call, and whether they succeeded.
     pub(crate) fn take_verbs(&mut self) -> Vec<(&'static str, bool)> {
         let (over, others) = self.verbs.drain(..).partition(|verb| verb.thread.is_finished());
         self.verbs = others;
         let over: Vec<Verb> = over;
-        over.into_iter().map(|verb| (verb.words, verb.thread.join().unwrap_or(false))).collect()
+        let ended = over.into_iter().map(|verb| (verb.words, verb.thread.join().unwrap_or(false)));
+        self.lost_verbs.drain(..).map(|words| (words, false)).chain(ended).collect()
+    }
+
+    /// Somebody removes the files that zedkube publishes.
+    pub(crate) fn remove_files(&self) {
+        for topic in ["NodeDrainStatus", "NodeDrainReport"] {
+            // They may not be there yet.
+            fs::remove_file(self.root.join(format!("/run/zedkube/{topic}/global.json"))).unwrap_or_default();
+        }
+    }
+
+    /// Somebody writes a request for a drain by hand, and fails.
+    pub(crate) fn write_nonsense(&self) -> Result<()> {
+        self.write(PERSONS_REQUEST, "{\"RequestedBy\":")
+    }
+
+    /// Somebody removes the lock file of an agent.
+    pub(crate) fn remove_lock(&self, agent: Agent) {
+        // It may not be there.
+        fs::remove_file(self.root.lock(agent.wire_name())).unwrap_or_default();
+    }
+
+    pub(crate) fn has_lock_file(&self, agent: Agent) -> bool {
+        self.root.lock(agent.wire_name()).exists()
+    }
+
+    /// A person asks for a drain by a file, with this text; or asks no more.
+    pub(crate) fn request(&self, is_there: bool, context: &str) -> Result<()> {
+        if !is_there {
+            fs::remove_file(self.root.join(PERSONS_REQUEST)).unwrap_or_default();
+            return Ok(());
+        }
+        let requested_at = runtime::clock::wall().to_string();
+        let request = json!({"RequestedAt": requested_at, "RequestedBy": 1, "Context": context});
+        // As `mv` does: the file is complete when it is there.
+        let beside = "/run/ebb/NodeDrainRequest/.tmp.person";
+        self.write(beside, &request.to_string())?;
+        fs::rename(self.root.join(beside), self.root.join(PERSONS_REQUEST))?;
+        Ok(())
+    }
+
+    /// The file of a person's request is written once more, and not whole yet.
+    /// True if there was one.
+    pub(crate) fn write_half_a_request(&self) -> Result<bool> {
+        let is_there = self.text(PERSONS_REQUEST).is_some();
+        if is_there {
+            self.write(PERSONS_REQUEST, "{\"RequestedAt\":")?;
+        }
+        Ok(is_there)
+    }
+
+    /// The agent stands still until this time. True if it runs.
+    pub(crate) fn stop_still(&self, agent: Agent, until: u64) -> bool {
+        let running = self.running.get(agent.name());
+        running.map(|running| kernel::stand_still(running.task, until)).is_some()
     }
 
     /// All that runs on the device dies.
@@ -231,8 +380,13 @@ impl Device {
         for agent in Agent::ALL {
             self.kill(agent);
         }
+        if let Some(eve) = &mut self.eve {
+            eve.end();
+            self.zedkube_away.1 = Some(kernel::now());
+        }
         for verb in self.verbs.drain(..) {
             kernel::stop(verb.task);
+            self.lost_verbs.push(verb.words);
         }
     }
 
@@ -257,6 +411,9 @@ impl Device {
 
     /// The phase of zedkube's state machine, as its report says.
     pub(crate) fn phase(&self) -> String {
+        if let Some(eve) = &self.eve {
+            return eve.phase().to_owned();
+        }
         let report = self.text("/run/zedkube/NodeDrainReport/global.json").unwrap_or_default();
         let report: Value = serde_json::from_str(&report).unwrap_or_default();
         report.get("Phase").and_then(Value::as_str).unwrap_or("(no report)").to_owned()
@@ -288,12 +445,11 @@ impl Device {
         }
         ended
     }
+}
 
-    /// The actions that nodeagent has written down.
-    pub(crate) fn actions(&self) -> Vec<DeviceLine> {
-        let text = fs::read_to_string(self.root.join(ACTIONS)).unwrap_or_default();
-        text.lines().filter_map(|line| parse(line.as_bytes()).ok()).collect()
-    }
+/// The id of an image's content, as the controller names it.
+pub(crate) fn image_id(version: &str) -> String {
+    format!("6ba7b810-9dad-11d1-80b4-{version:0>12}")
 }
 
 /// One agent, as a process would run it (`ebb::agents`).

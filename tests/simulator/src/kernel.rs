@@ -13,8 +13,8 @@ mod sockets;
 mod state;
 
 pub(crate) use disk::{DiskFault, ROOT};
-pub(crate) use real::stay_on_core;
-pub(crate) use state::Task;
+pub(crate) use real::{limit_time, stay_on_core};
+pub(crate) use state::{Task, Write};
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -141,9 +141,25 @@ pub(crate) fn stop(task: Task) {
     inside(|| state().stop(task));
 }
 
+/// The process of the task stands still until this time, as after SIGSTOP.
+pub(crate) fn stand_still(task: Task, until: u64) {
+    inside(|| state().stand_still(task, until));
+}
+
 /// The task dies in the middle of a call: the next one but `calls` that changes something. [`is_dead`] tells when.
 pub(crate) fn kill_after(task: Task, calls: u32) {
     inside(|| state().kill_after(task, calls));
+}
+
+/// The process with this name dies in one of its calls that change something, after so many others: in whichever life it
+/// makes that call.
+pub(crate) fn doom(name: &str, calls: u32) {
+    inside(|| state().doom(name, calls));
+}
+
+/// True if the process that was doomed has not died yet.
+pub(crate) fn is_doomed() -> bool {
+    inside(|| state().is_doomed())
 }
 
 /// True if the task was killed.
@@ -169,9 +185,20 @@ pub(crate) fn wait_for_change(until: u64) {
     }
 }
 
-/// The files that were put in place since the last call: who wrote, and the path.
-pub(crate) fn take_writes() -> Vec<(String, String)> {
+/// The files that were put in place or removed since the last call.
+pub(crate) fn take_writes() -> Vec<Write> {
     inside(|| state().take_writes())
+}
+
+/// Wakes the task that waits for a change.
+pub(crate) fn note_change() {
+    inside(|| state().note_change());
+}
+
+/// True if the process of this thread is dead.
+pub(crate) fn is_this_dead() -> bool {
+    let task = this_task();
+    inside(|| state().is_dead(task))
 }
 
 /// Puts a file on the simulated disk, with the folders above it.
@@ -224,7 +251,7 @@ pub(crate) fn set_disk_fault(prefix: &str, fault: Option<DiskFault>) {
 }
 
 /// Adds a line to the story, unless the task is dead.
-pub(crate) fn add_line(line: String) {
+pub(crate) fn add_line(line: &str) {
     let task = TASK.get();
     inside(|| {
         let mut state = state();
@@ -234,9 +261,14 @@ pub(crate) fn add_line(line: String) {
     });
 }
 
-/// The story since the last call.
-pub(crate) fn take_lines() -> Vec<String> {
-    inside(|| state().take_lines())
+/// Prints what was not printed yet of the story.
+pub(crate) fn print_story() {
+    inside(|| state().print_story());
+}
+
+/// The story tells `API` in place of this text, which is another one in each run.
+pub(crate) fn hide(text: &str) {
+    inside(|| state().hide(text));
 }
 
 /// Simulated time since the beginning of the history, in nanoseconds.

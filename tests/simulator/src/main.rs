@@ -5,21 +5,35 @@
 
 mod coverage;
 mod device;
+mod eve;
+mod every;
 mod judge;
 mod kernel;
+mod limits;
+mod order;
+mod programs;
+mod shrink;
 mod story;
 mod trouble;
 mod world;
 
+use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Parser;
 
-use coverage::Coverage;
+use coverage::{Coverage, Extent};
+use every::Death;
+use world::Plan;
+
+/// Longest processor time of a history; most need less than a second.
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// Runs the real agents in simulated time, with faults drawn from a seed, and judges what happens.
 #[derive(Debug, Parser)]
@@ -27,21 +41,44 @@ use coverage::Coverage;
 struct Arguments {
     /// Tell the history of this seed. Without it, run many histories and name those in which something was wrong.
     seed: Option<u64>,
-    /// Number of histories to run.
-    #[arg(long, default_value_t = 100)]
-    histories: u64,
-    /// The first seed.
-    #[arg(long, default_value_t = 1)]
-    first: u64,
+    /// Number of histories to run. 100 unless --seconds is given.
+    #[arg(long)]
+    histories: Option<u64>,
+    /// Begin no history after this number of seconds.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// The first seed. Without it, the seeds in which something was wrong once (tests/simulator/corpus.txt) come first, then
+    /// 1, 2, 3, ...
+    #[arg(long)]
+    first: Option<u64>,
     /// Print in how many histories each fault was met in each phase of a drain.
     #[arg(long)]
     coverage: bool,
+    /// Leave out the parts of the history that have these numbers: commands, faults, and what people do.
+    #[arg(long, value_delimiter = ',', requires = "seed")]
+    without: Vec<u32>,
+    /// Tell the smallest history in which the same invariant is broken: leave out every part that it is broken without.
+    #[arg(long, requires = "seed")]
+    shrink: bool,
+    /// Play the history of this seed without faults, once for each call by which an agent of the first device changes
+    /// something: the agent dies in that call.
+    #[arg(long, requires = "seed")]
+    every: bool,
+    /// Play the history of this seed without faults; the agent of the first device dies in its call with this number, as in
+    /// zedkube:17.
+    #[arg(long, requires = "seed", value_name = "AGENT:CALL")]
+    kill: Option<Death>,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.seed {
-        Some(seed) => tell(seed),
+        Some(seed) if arguments.shrink => shrink::shrink(seed),
+        Some(seed) if arguments.every => every::every(seed),
+        Some(seed) => {
+            let left_out = arguments.without.iter().copied().collect();
+            tell(seed, Plan { left_out, death: arguments.kill })
+        }
         None => many(&arguments),
     };
     match result {
@@ -55,12 +92,11 @@ fn main() -> ExitCode {
 }
 
 /// Tells one history. True if nothing was wrong.
-fn tell(seed: u64) -> Result<bool> {
+fn tell(seed: u64, plan: Plan) -> Result<bool> {
     story::begin();
-    let outcome = kernel::run(seed, world::history);
-    for line in story::take() {
-        println!("{line}");
-    }
+    kernel::limit_time(LONGEST.as_secs());
+    let outcome = kernel::run(seed, || world::history(plan));
+    kernel::print_story();
     let wrong = outcome?;
     for what in &wrong {
         println!("WRONG: {what}");
@@ -68,56 +104,104 @@ fn tell(seed: u64) -> Result<bool> {
     Ok(wrong.is_empty())
 }
 
+/// The seeds in which something was wrong once. Their histories change when the world draws other numbers; what stays of a
+/// defect that was found is its mutant.
+fn corpus() -> impl Iterator<Item = u64> {
+    let lines = include_str!("../corpus.txt").lines();
+    lines.filter_map(|line| line.split_whitespace().next()?.parse().ok())
+}
+
 /// Runs histories on all cores. True if nothing was wrong.
-#[expect(clippy::disallowed_methods, reason = "how long it takes is told to people, and decides nothing")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "time limits how many histories run, and decides nothing in them"
+)]
 fn many(arguments: &Arguments) -> Result<bool> {
-    let Arguments { first, histories, .. } = *arguments;
+    let known = if arguments.first.is_some() { Vec::new() } else { corpus().collect() };
+    let histories = arguments.histories.unwrap_or(if arguments.seconds.is_some() { u64::MAX } else { 100 });
+    let limit = Duration::from_secs(arguments.seconds.unwrap_or(u64::MAX));
+    let seeds = known.into_iter().chain(arguments.first.unwrap_or(1)..).zip(0..histories);
+    let seeds = Mutex::new(seeds.map(|(seed, _)| seed));
     let program = std::env::current_exe().context("cannot find this program")?;
-    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let (next, failed, began) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
+    let (ended, full, failed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let began = Instant::now();
     let coverage = Mutex::new(Coverage::default());
-    std::thread::scope(|scope| {
-        for core in 0..workers {
-            let (next, failed, program, coverage) = (&next, &failed, &program, &coverage);
-            scope.spawn(move || {
-                // The histories of this worker inherit its core.
-                kernel::stay_on_core(core);
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= histories {
-                        return;
-                    }
-                    let seed = first + number;
-                    if let Some(wrong) = run(program, seed, coverage) {
-                        failed.fetch_add(1, Ordering::Relaxed);
-                        println!("seed {seed}: {wrong}");
-                    }
-                }
-            });
+    on_all_cores(|| {
+        let seed = if began.elapsed() < limit {
+            seeds.lock().unwrap_or_else(PoisonError::into_inner).next()
+        } else {
+            None
+        };
+        let Some(seed) = seed else { return false };
+        let Ended { wrong, story } = run(&program, seed, &[]);
+        coverage.lock().unwrap_or_else(PoisonError::into_inner).add_story(&story);
+        full.fetch_add(u64::from(Extent::of_story(&story).is_full()), Ordering::Relaxed);
+        if let Some(wrong) = wrong {
+            failed.fetch_add(1, Ordering::Relaxed);
+            println!("seed {seed}: {wrong}");
         }
+        ended.fetch_add(1, Ordering::Relaxed);
+        true
     });
-    let (failed, took) = (failed.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
+    let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+    let (histories, full, failed) = (read(&ended), read(&full), read(&failed));
+    let took = began.elapsed().as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-    let rate = histories as f64 / took * 60.0;
+    let rate = full as f64 / took * 60.0;
     if arguments.coverage {
         println!("{}", coverage.into_inner().unwrap_or_else(PoisonError::into_inner).table());
     }
-    println!("{histories} histories in {took:.0} s ({rate:.0} a minute), {failed} wrong");
+    println!("{histories} histories in {took:.0} s, {failed} wrong");
+    println!("{full} of them with a whole drain and two faults: {rate:.0} a minute");
+    if failed > 0 {
+        println!("`scripts/simulate SEED --shrink` plays the smallest history in which the same is wrong");
+    }
     Ok(failed == 0)
 }
 
-/// Runs one history in a process of its own. Returns what was wrong.
-fn run(program: &std::path::Path, seed: u64, coverage: &Mutex<Coverage>) -> Option<String> {
-    let output = match Command::new(program).arg(seed.to_string()).output() {
+/// How a history has ended.
+struct Ended {
+    /// What was wrong, if anything was.
+    wrong: Option<String>,
+    story: String,
+}
+
+/// Runs one history in a process of its own.
+fn run(program: &Path, seed: u64, more: &[String]) -> Ended {
+    let output = match Command::new(program).arg(seed.to_string()).args(more).output() {
         Ok(output) => output,
-        Err(error) => return Some(error.to_string()),
+        Err(error) => return Ended { wrong: Some(error.to_string()), story: String::new() },
     };
-    let text = String::from_utf8_lossy(&output.stdout);
-    coverage.lock().unwrap_or_else(PoisonError::into_inner).add_story(&text);
+    let story = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
-        return None;
+        return Ended { wrong: None, story };
     }
-    let wrong: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("WRONG: ")).collect();
+    let wrong: Vec<&str> = story.lines().filter_map(|line| line.strip_prefix("WRONG: ")).collect();
+    if output.status.signal() == Some(libc::SIGXCPU) {
+        let wrong = format!("a history ends: this one took {} s of processor time", LONGEST.as_secs());
+        return Ended { wrong: Some(wrong), story };
+    }
     let errors = String::from_utf8_lossy(&output.stderr);
-    Some(if wrong.is_empty() { format!("{}: {errors}", output.status) } else { wrong.join("; ") })
+    let wrong = if wrong.is_empty() { format!("{}: {errors}", output.status) } else { wrong.join("; ") };
+    Ended { wrong: Some(wrong), story }
+}
+
+/// Calls `next` on each core until it says that there is nothing more to do.
+fn on_all_cores(next: impl Fn() -> bool + Sync) {
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for core in 0..workers {
+            let next = &next;
+            scope.spawn(move || {
+                // The histories of this worker inherit its core.
+                kernel::stay_on_core(core);
+                while next() {}
+            });
+        }
+    });
+}
+
+/// Numbers as the command line takes them.
+fn numbers(numbers: &BTreeSet<u32>) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }

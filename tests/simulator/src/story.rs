@@ -1,7 +1,6 @@
 //! What happened, a line each: the time, who, and what.
 
 use std::fmt::{Debug, Write};
-use std::sync::{Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -17,25 +16,10 @@ pub(crate) fn begin() {
     drop(tracing::subscriber::set_global_default(subscriber));
 }
 
-/// The address of the API server, which is another one in each run.
-static ADDRESS: Mutex<String> = Mutex::new(String::new());
-
-/// Hides the address of the API server, so that the story depends on the seed only.
-pub(crate) fn hide_address(address: &str) {
-    address.clone_into(&mut ADDRESS.lock().unwrap_or_else(PoisonError::into_inner));
-}
-
 /// Adds a line.
 pub(crate) fn tell(who: &str, what: &str) {
     let millis = kernel::now() / 1_000_000;
-    kernel::add_line(format!("{:>6}.{:03} {who:<16} {what}", millis / 1000, millis % 1000));
-}
-
-/// The lines since the last call.
-pub(crate) fn take() -> Vec<String> {
-    let address = ADDRESS.lock().unwrap_or_else(PoisonError::into_inner);
-    let hidden = |line: String| if address.is_empty() { line } else { line.replace(&*address, "API") };
-    kernel::take_lines().into_iter().map(hidden).collect()
+    kernel::add_line(&format!("{:>6}.{:03} {who:<16} {what}", millis / 1000, millis % 1000));
 }
 
 struct Logged;

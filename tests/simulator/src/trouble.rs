@@ -7,6 +7,7 @@ use fake_cluster::{Controller, Effect, FakeCluster, Fault, Reply};
 use serde_json::json;
 
 use crate::kernel;
+use crate::limits::Limits;
 use crate::world::{MINUTE, SECOND, below, chance, pick};
 
 /// Something that is wrong with the cluster from a moment on, or the end of it.
@@ -25,12 +26,16 @@ pub(crate) enum Trouble {
     Lasts(&'static str, &'static str, Effect),
     /// The watches of a kind tell nothing.
     SilentWatches(&'static str),
+    /// They tell what they have not told, and go on.
+    WatchesSpeak(&'static str),
     /// Lists from the watch cache are old.
     FrozenCache,
     /// A controller stands still.
     Paused(Controller),
     /// The scheduler binds pods to cordoned nodes.
     BlindScheduler,
+    /// The scheduler sees cordons again.
+    SchedulerSees,
     /// Everything is well again, but a server that is down stays down.
     Over,
 }
@@ -38,6 +43,28 @@ pub(crate) enum Trouble {
 impl Trouble {
     pub(crate) const fn is_over(&self) -> bool {
         matches!(self, Self::Over)
+    }
+
+    /// From now on no list comes that the first look of an attempt needs.
+    pub(crate) fn refuses_what_a_drain_needs(&self) -> bool {
+        match self {
+            Self::Lasts("list", "pods" | "poddisruptionbudgets", effect) => is_refusal(effect),
+            _ => false,
+        }
+    }
+
+    /// What ends it.
+    pub(crate) const fn end(&self) -> Self {
+        match self {
+            Self::ApiDown => Self::ApiUp,
+            Self::BlindScheduler => Self::SchedulerSees,
+            _ => Self::Over,
+        }
+    }
+
+    /// From now on no volume is detached.
+    pub(crate) const fn stops_detaching(&self) -> bool {
+        matches!(self, Self::Paused(Controller::AttachDetach))
     }
 
     /// For the story.
@@ -54,9 +81,11 @@ impl Trouble {
                 format!("fault: from now on {verb} {resource}: {effect:?}")
             }
             Self::SilentWatches(resource) => format!("the watches of {resource} are silent"),
+            Self::WatchesSpeak(resource) => format!("the watches of {resource} speak again"),
             Self::FrozenCache => "the API server's cache is frozen".to_owned(),
             Self::Paused(controller) => format!("the controller {controller:?} stands still"),
             Self::BlindScheduler => "the scheduler does not see cordons".to_owned(),
+            Self::SchedulerSees => "the scheduler sees cordons".to_owned(),
             Self::Over => "the faults of the cluster end".to_owned(),
         }
     }
@@ -74,7 +103,7 @@ impl Trouble {
             Self::FrozenCache => "frozen cache".to_owned(),
             Self::Paused(controller) => format!("{controller:?} controller stands still"),
             Self::BlindScheduler => "scheduler ignores cordons".to_owned(),
-            Self::Over => return None,
+            Self::WatchesSpeak(_) | Self::SchedulerSees | Self::Over => return None,
         };
         Some(kind)
     }
@@ -96,9 +125,13 @@ impl Trouble {
             Self::SilentWatches(resource) => {
                 faults.silence_watches((*resource != "*").then_some(*resource));
             }
+            Self::WatchesSpeak(resource) => {
+                faults.resume_watches((*resource != "*").then_some(*resource));
+            }
             Self::FrozenCache => faults.freeze_cache(),
             Self::Paused(controller) => faults.pause(*controller),
             Self::BlindScheduler => faults.blind_scheduler(true),
+            Self::SchedulerSees => faults.blind_scheduler(false),
             Self::Over => {
                 faults.clear();
                 faults.blind_scheduler(false);
@@ -112,6 +145,7 @@ fn effect_kind(effect: &Effect) -> String {
     match effect {
         Effect::Answer(reply) | Effect::AnswerAfter(reply) => reply.code.to_string(),
         Effect::Delay(_) => "slow".to_owned(),
+        Effect::DelayAfter(_) => "late answer".to_owned(),
         Effect::ResetBefore => "reset before".to_owned(),
         Effect::ResetAfter => "reset after".to_owned(),
         Effect::Hang => "hangs before".to_owned(),
@@ -119,30 +153,33 @@ fn effect_kind(effect: &Effect) -> String {
     }
 }
 
-/// What goes wrong in a history, and when.
-pub(crate) fn draw() -> Vec<(u64, Trouble)> {
+/// What goes wrong in a history, and when; what belongs together is one part.
+pub(crate) fn draw(limits: &Limits) -> Vec<Vec<(u64, Trouble)>> {
     let any = || 10 * SECOND + kernel::below(3 * MINUTE);
     let mut drawn = Vec::new();
     if chance(3) {
         let from = any();
-        drawn.push((from, Trouble::ApiDown));
-        drawn.push((from + kernel::below(pick(&[5, 60, 400, 2400]) * SECOND), Trouble::ApiUp));
+        let until = from + kernel::below(limits.draw_outage());
+        drawn.push(vec![(from, Trouble::ApiDown), (until, Trouble::ApiUp)]);
     }
     for _ in 0..below(4) {
-        let (verb, resource) = pick(&REQUESTS);
-        drawn.push((any(), Trouble::Fault(verb, resource, draw_effect(), 1 + below(6))));
+        drawn.push(vec![(any(), draw_fault())]);
     }
     for what in [Trouble::CutWatches, Trouble::ForgottenHistory] {
         if chance(4) {
-            drawn.push((any(), what));
+            drawn.push(vec![(any(), what)]);
         }
+    }
+    if chance(4) {
+        drawn.push(vec![(5 * SECOND, draw_early()), (2 * MINUTE + kernel::below(3 * MINUTE), Trouble::Over)]);
     }
     if chance(2) {
         let from = 10 * SECOND + kernel::below(2 * MINUTE);
         for _ in 0..=below(2) {
-            drawn.push((from + kernel::below(MINUTE), draw_lasting()));
+            drawn.push(vec![(from + kernel::below(MINUTE), draw_lasting())]);
         }
-        drawn.push((from + MINUTE + kernel::below(pick(&[1, 5, 20]) * MINUTE), Trouble::Over));
+        let long = kernel::below(pick(&[MINUTE, 5 * MINUTE, limits.long]));
+        drawn.push(vec![(from + MINUTE + long, Trouble::Over)]);
     }
     drawn
 }
@@ -152,10 +189,7 @@ pub(crate) fn draw_passing() -> Trouble {
     match below(4) {
         0 => Trouble::CutWatches,
         1 => Trouble::ForgottenHistory,
-        _ => {
-            let (verb, resource) = pick(&REQUESTS);
-            Trouble::Fault(verb, resource, draw_effect(), 1 + below(6))
-        }
+        _ => draw_fault(),
     }
 }
 
@@ -172,6 +206,75 @@ const REQUESTS: [(&str, &str); 10] = [
     ("list", "volumeattachments"),
     ("*", "*"),
 ];
+
+/// Requests that the API server may refuse for a moment, when it has started or a token has changed.
+const REFUSED: [(&str, &str); 6] = [
+    ("create", "pods/eviction"),
+    ("create", "pods/eviction"),
+    ("watch", "pods"),
+    ("list", "pods"),
+    ("watch", "persistentvolumeclaims"),
+    ("list", "volumeattachments"),
+];
+
+/// Some requests fail.
+fn draw_fault() -> Trouble {
+    if chance(6) {
+        let (verb, resource) = pick(&REFUSED);
+        return Trouble::Fault(verb, resource, draw_refusal(verb, resource), 1 + below(2));
+    }
+    let (verb, resource) = pick(&REQUESTS);
+    Trouble::Fault(verb, resource, draw_effect(), 1 + below(6))
+}
+
+/// What is wrong for a while while an attempt goes on: how much later than its beginning, and for how long, if it does not
+/// pass by itself.
+pub(crate) fn draw_for_an_attempt() -> (u64, Trouble, Option<u64>) {
+    let answer = |code, text| Effect::Answer(Reply::text(code, text));
+    let unavailable = || answer(503, "upstream connect error");
+    let refused = |verb, resource| Trouble::Fault(verb, resource, draw_refusal(verb, resource), 1);
+    match below(5) {
+        0 => (0, refused("create", "pods/eviction"), None),
+        1 => (0, refused("watch", "persistentvolumeclaims"), None),
+        2 => (kernel::below(8 * SECOND), Trouble::Fault("get", "nodes", unavailable(), 1), None),
+        3 => {
+            let missing = answer(404, "404 page not found");
+            (kernel::below(MINUTE), Trouble::Fault("get", "nodes", missing, 10), None)
+        }
+        _ => {
+            let lists = Trouble::Lasts("list", "pods", unavailable());
+            (kernel::below(2 * SECOND), lists, Some(2 * MINUTE))
+        }
+    }
+}
+
+fn draw_refusal(verb: &str, resource: &str) -> Effect {
+    if chance(2) { unauthorized() } else { forbidden(verb, resource) }
+}
+
+/// From before the first request on something is not listed, because a right is missing or because it takes long.
+fn draw_early() -> Trouble {
+    if chance(3) {
+        let resource = pick(&["pods", "poddisruptionbudgets"]);
+        return Trouble::Lasts("list", resource, forbidden("list", resource));
+    }
+    let (verb, resource) = pick(&[
+        ("list", "persistentvolumeclaims"),
+        ("list", "persistentvolumes"),
+        ("list", "volumeattachments"),
+    ]);
+    let effect = match below(3) {
+        0 => forbidden(verb, resource),
+        1 => Effect::Answer(Reply::text(503, "upstream connect error")),
+        _ => Effect::Delay(Duration::from_secs(40)),
+    };
+    Trouble::Lasts(verb, resource, effect)
+}
+
+/// The API server says that somebody may not do this.
+pub(crate) fn is_refusal(effect: &Effect) -> bool {
+    matches!(effect, Effect::Answer(reply) if matches!(reply.code, 401 | 403))
+}
 
 fn draw_effect() -> Effect {
     match below(8) {
@@ -211,6 +314,7 @@ fn draw_lasting() -> Trouble {
             Controller::Disruption,
             Controller::ReplicaSet,
             Controller::StatefulSet,
+            Controller::AttachDetach,
             Controller::Scheduler,
         ])),
     }

@@ -1,25 +1,36 @@
 //! The world around the devices: the cluster, the controller and the faults of one history, drawn from its seed.
 
-use std::collections::BTreeMap;
+mod deeds;
+mod doubts;
+mod draw;
+mod happening;
+mod pods;
+mod situations;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fake_cluster::{FakeCluster, Limit, objects};
-use pubsub::Root;
-use schemas::Agent;
+use fake_cluster::{FakeCluster, Settings};
+use schemas::{Agent, DeviceAction, Operation, parse};
 use serde_json::{Value, json};
 
-use crate::coverage::Seen;
+use crate::coverage::{Extent, Seen};
 use crate::device::Device;
-use crate::judge::Judge;
-use crate::kernel::{self, DiskFault};
-use crate::story::{hide_address, tell};
-use crate::trouble::{self, Trouble};
+use crate::eve::{self, Eve};
+use crate::every::{Death, NEVER};
+use crate::judge::{Action, Judge};
+use crate::kernel;
+use crate::limits::Limits;
+use crate::programs::{self, Fate, Started};
+use crate::story::tell;
+use crate::trouble::Trouble;
+use happening::{Aimed, Deed, Down, Happening, Mishap};
 
+pub(crate) const MILLISECOND: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const MINUTE: u64 = 60 * SECOND;
-
-/// The names of the devices' Nodes.
-const NODES: [&str; 3] = ["edge-a", "edge-b", "edge-c"];
+const HOUR: u64 = 60 * MINUTE;
 
 /// After the last fault everything has to come to rest within this time: a failed drain is tried again after half an
 /// hour, and a node that is down gets half an hour to return.
@@ -27,105 +38,6 @@ const REST: u64 = 180 * MINUTE;
 
 /// The verb that ends `freeze`.
 const UNFREEZE: &str = "unfreeze";
-
-/// Something that happens at its time.
-#[derive(Clone, Debug)]
-enum Happening {
-    Command {
-        device: usize,
-        counter: u32,
-        is_wanted: bool,
-    },
-    /// The controller publishes its last command again, as after each boot.
-    Repeat(usize),
-    Start(usize, Agent),
-    Kill(usize, Agent),
-    /// The agent dies in the middle of the next call but so many.
-    KillSoon(usize, Agent, u32),
-    PowerCut(usize),
-    NodeReady(usize),
-    /// Something is wrong with the cluster, or all is well again.
-    Cluster(Trouble),
-    /// Somebody does something by hand.
-    Person(usize, Deed),
-    /// Something happens to a device.
-    Device(usize, Mishap),
-}
-
-impl Happening {
-    /// The device that it concerns, and its kind, for the coverage; None if it is no fault.
-    fn fault(&self) -> Option<(Option<usize>, String)> {
-        match self {
-            Self::Command { device, is_wanted: false, counter } if *counter > 0 => {
-                Some((Some(*device), "command taken back".to_owned()))
-            }
-            Self::Kill(device, agent) => Some((Some(*device), format!("{} killed", agent.name()))),
-            Self::PowerCut(device) => Some((Some(*device), "power cut".to_owned())),
-            Self::Cluster(trouble) => Some((None, trouble.kind()?)),
-            Self::Person(device, deed) => {
-                let kind = match deed {
-                    Deed::BindPod => "pod bound by hand".to_owned(),
-                    Deed::Cordon(true) => "cordon by hand".to_owned(),
-                    Deed::Cordon(false) => "uncordon by hand".to_owned(),
-                    Deed::Verb(words) => format!("ebb {}", words.split(" --").next().unwrap_or_default()),
-                    Deed::Override => "override by a file".to_owned(),
-                };
-                Some((Some(*device), kind))
-            }
-            Self::Device(device, mishap) => {
-                let kind = match mishap {
-                    Mishap::SoftReboot => "soft reboot",
-                    Mishap::Suspend(_) => "suspend",
-                    Mishap::ClockStep(_) => "clock step",
-                    Mishap::Disk(Some(DiskFault::Full)) => "disk full",
-                    Mishap::Disk(Some(DiskFault::ReadOnly)) => "disk read-only",
-                    Mishap::Disk(Some(DiskFault::Slow(_))) => "disk slow",
-                    Mishap::Resumed | Mishap::Disk(None) => return None,
-                };
-                Some((Some(*device), kind.to_owned()))
-            }
-            Self::Command { .. }
-            | Self::Repeat(_)
-            | Self::Start(..)
-            | Self::KillSoon(..)
-            | Self::NodeReady(_) => None,
-        }
-    }
-}
-
-/// What a person does.
-#[derive(Clone, Copy, Debug)]
-enum Deed {
-    /// Binds a pod to the node without the scheduler.
-    BindPod,
-    /// Cordons the node, or uncordons it.
-    Cordon(bool),
-    /// Runs a verb of `ebb` on the device.
-    Verb(&'static str),
-    /// Overrides the drain by a file.
-    Override,
-}
-
-/// What happens to a device beside reboots and power cuts.
-#[derive(Clone, Copy, Debug)]
-enum Mishap {
-    SoftReboot,
-    /// It is suspended for so many nanoseconds.
-    Suspend(u64),
-    Resumed,
-    /// Its wall clock is set by so many nanoseconds.
-    ClockStep(i64),
-    /// Something is wrong with its `/persist`, or no more.
-    Disk(Option<DiskFault>),
-}
-
-/// How a device goes down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Down {
-    /// As a shutdown does: what was written is durable.
-    Ordered,
-    PowerCut,
-}
 
 /// The world of one history.
 #[derive(Debug)]
@@ -140,30 +52,40 @@ struct World {
     /// The last phase of each device.
     phases: BTreeMap<usize, String>,
     seen: Seen,
+    /// The operator's settings of all devices, and what the judge has to know of them.
+    settings: String,
+    limits: Limits,
+    /// The parts of the history that were drawn so far, and the numbers of those that are left out.
+    parts: u32,
+    left_out: BTreeSet<u32>,
+    /// How many drains were whole, and how many faults were met.
+    drains: u32,
+    faults: u32,
 }
 
-/// A fault that is to meet a device in a phase.
-#[derive(Clone, Debug)]
-enum Aimed {
-    Kill(Agent),
-    PowerCut,
-    /// The API server goes away for so many nanoseconds.
-    Outage(u64),
-    Cluster(Trouble),
-    Person(Deed),
-    Device(Mishap),
+/// What of a history is played.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    /// The numbers of the parts that are left out.
+    pub(crate) left_out: BTreeSet<u32>,
+    /// No fault but this death.
+    pub(crate) death: Option<Death>,
 }
-
-/// Phases of zedkube, as its report names them. Those of a drain are short, and would rarely be met by chance.
-const PHASES: [&str; 8] =
-    ["Waiting", "Cordoning", "Cordoning", "Attempting", "Attempting", "Pausing", "Complete", "Returning"];
 
 /// Runs one history. Returns what was wrong.
-pub(crate) fn history() -> Result<Vec<String>> {
-    let mut world = World::new()?;
+pub(crate) fn history(Plan { left_out, death }: Plan) -> Result<Vec<String>> {
+    let mut world = World::new(left_out)?;
     world.draw_devices()?;
-    world.draw_faults();
+    if let Some(Death { agent, call }) = death {
+        world.aimed.clear();
+        kernel::doom(&format!("{} {}", world.devices[0].node, agent.name()), call);
+    } else {
+        world.draw_faults();
+    }
     world.run()?;
+    if death.is_some() && kernel::is_doomed() {
+        kernel::add_line(NEVER);
+    }
     Ok(world.end())
 }
 
@@ -186,43 +108,42 @@ pub(crate) fn chance(one_of: u64) -> bool {
     kernel::below(one_of) == 0
 }
 
-fn draw_aimed() -> Aimed {
-    match below(10) {
-        0 | 1 => Aimed::Kill(pick(&Agent::ALL)),
-        2 => Aimed::PowerCut,
-        3 => Aimed::Outage(pick(&[1, 20, 400]) * SECOND),
-        4 | 5 => Aimed::Cluster(trouble::draw_passing()),
-        6 => Aimed::Person(pick(&[Deed::BindPod, Deed::BindPod, Deed::Cordon(false), Deed::Override])),
-        7 => Aimed::Person(Deed::Verb(pick(&["cancel reboot", "force complete --reason now", "status"]))),
-        8 => Aimed::Device(Mishap::Disk(Some(pick(&[
-            DiskFault::Full,
-            DiskFault::ReadOnly,
-            DiskFault::Slow(SECOND),
-        ])))),
-        _ => Aimed::Device(pick(&[
-            Mishap::SoftReboot,
-            Mishap::Suspend(600 * SECOND),
-            Mishap::ClockStep(-3600 * SECOND.cast_signed()),
-            Mishap::ClockStep(3600 * SECOND.cast_signed()),
-        ])),
-    }
-}
-
-/// Time until an agent that has ended is started again.
-fn draw_pause() -> u64 {
-    if chance(10) { 12 * MINUTE } else { pick(&[SECOND / 10, SECOND, 5 * SECOND, 30 * SECOND]) }
-}
-
 impl World {
-    fn new() -> Result<Self> {
+    fn new(left_out: BTreeSet<u32>) -> Result<Self> {
+        programs::begin();
+        let limits = Limits::draw();
+        let mut settings = limits.settings();
+        for (one_of, setting) in draw::SETTINGS {
+            if chance(one_of) {
+                settings.push_str(setting);
+                settings.push('\n');
+            }
+        }
         let (aimed, phases, seen) = (Vec::new(), BTreeMap::new(), Seen::default());
         // A client of the API server does not begin without a certificate of the system.
         let certificates = format!("{}/etc/ssl/certs/ca-certificates.crt", kernel::ROOT);
         kernel::put_file(&certificates, include_bytes!("../../../crates/cluster/src/connect_tests/ca.pem"));
-        let cluster = FakeCluster::start().context("cannot start the cluster")?;
-        hide_address(cluster.server_url().trim_start_matches("http://"));
+        let detach = Duration::from_nanos(limits.detach);
+        let settings_of_cluster = Settings { volume_detach_after: detach, ..Settings::default() };
+        let cluster = FakeCluster::start_with(settings_of_cluster).context("cannot start the cluster")?;
+        kernel::hide(cluster.server_url().trim_start_matches("http://"));
         let (devices, plan) = (Vec::new(), BTreeMap::new());
-        Ok(Self { cluster, devices, judge: Judge::default(), plan, planned: 0, aimed, phases, seen })
+        Ok(Self {
+            cluster,
+            devices,
+            judge: Judge::new(limits),
+            plan,
+            planned: 0,
+            aimed,
+            phases,
+            seen,
+            settings,
+            limits,
+            parts: 0,
+            left_out,
+            drains: 0,
+            faults: 0,
+        })
     }
 
     fn at(&mut self, time: u64, what: Happening) {
@@ -230,87 +151,34 @@ impl World {
         self.plan.insert((time, self.planned), what);
     }
 
-    /// Draws the devices, their pods, and their commands.
-    fn draw_devices(&mut self) -> Result<()> {
-        let number = pick(&[1, 1, 2, 3]);
-        self.cluster.node("spare")?;
-        for node in NODES.iter().take(number) {
-            self.cluster.node(node)?;
-            let root = Root::new(format!("{}/{node}", kernel::ROOT));
-            let machine = u32::try_from(self.devices.len()).unwrap_or_default() + 1;
-            let mut device = Device::new(root, node, machine, &self.cluster.kubeconfig())?;
-            device.begin_boot(false)?;
-            self.show_boot(&device)?;
-            self.devices.push(device);
-            self.judge.add();
-            self.draw_pods(node)?;
-        }
-        if chance(2) {
-            self.cluster.daemon_set("sensor")?;
-        }
-        kernel::set_yields(pick(&[0, 2, 5, 20]));
-        for device in 0..number {
-            self.at(9 * SECOND, Happening::Command { device, counter: 0, is_wanted: false });
-            for agent in Agent::ALL {
-                self.at(10 * SECOND + kernel::below(2 * SECOND), Happening::Start(device, agent));
-            }
-            let mut when = 20 * SECOND + kernel::below(30 * SECOND);
-            for counter in 1..=pick(&[1, 1, 2, 3]) {
-                self.at(when, Happening::Command { device, counter, is_wanted: true });
-                if chance(4) {
-                    let later = when + kernel::below(20 * SECOND);
-                    self.at(later, Happening::Command { device, counter, is_wanted: false });
-                }
-                when += kernel::below(4 * MINUTE);
-            }
-        }
-        Ok(())
+    /// Begins the next part of the history: something that the history could be without. True if it is not left out.
+    fn has_next_part(&mut self) -> bool {
+        self.parts += 1;
+        !self.left_out.contains(&self.parts)
     }
 
-    fn draw_pods(&self, node: &str) -> Result<()> {
-        let name = format!("web-{node}");
-        self.cluster.deployment(&name, pick(&[1, 2, 3, 5, 8]), node)?;
-        if chance(2) {
-            self.cluster.budget(&name, Limit::MaxUnavailable(pick(&["1", "2", "50%"])))?;
-        }
-        if chance(2) {
-            self.cluster.apply(objects::stateful_set_with_volumes(&format!("db-{node}"), 2, node))?;
-        }
-        Ok(())
-    }
-
-    /// Draws which faults there are, how many, and when.
-    fn draw_faults(&mut self) {
-        let any = || 10 * SECOND + kernel::below(3 * MINUTE);
-        let devices = self.devices.len() as u64;
-        let device = || usize::try_from(kernel::below(devices)).unwrap_or_default();
-        for _ in 0..below(4) {
-            self.at(any(), Happening::Kill(device(), pick(&Agent::ALL)));
-        }
-        for _ in 0..below(5) {
-            self.at(any(), Happening::KillSoon(device(), pick(&Agent::ALL), below(120)));
-        }
-        if chance(3) {
-            self.at(any(), Happening::PowerCut(device()));
-        }
-        for (at, trouble) in trouble::draw() {
-            self.at(at, Happening::Cluster(trouble));
-        }
-        self.draw_people();
-        self.draw_mishaps();
-        for _ in 0..below(4) {
-            let later = kernel::below(pick(&[1, SECOND / 5, 2 * SECOND]));
-            let drawn = draw_aimed();
-            self.aimed.push((pick(&PHASES), later, drawn));
+    /// Plans a part of the history.
+    fn plan_part<const N: usize>(&mut self, happenings: [(u64, Happening); N]) {
+        if self.has_next_part() {
+            for (time, what) in happenings {
+                self.at(time, what);
+            }
         }
     }
 
     /// Looks which phase the device is in, after its report was written.
     fn look_at_phase(&mut self, device: usize) {
         let phase = self.devices[device].phase();
-        if self.phases.insert(device, phase.clone()).as_ref() == Some(&phase) {
+        let before = self.phases.insert(device, phase.clone()).unwrap_or_default();
+        if before == phase {
             return;
         }
+        self.drains += u32::from(before == "Attempting" && phase == "Complete");
+        self.meet(device, &phase);
+    }
+
+    /// What was aimed at this phase happens to the device.
+    fn meet(&mut self, device: usize, phase: &str) {
         let (now, others) =
             std::mem::take(&mut self.aimed).into_iter().partition(|(aimed, ..)| *aimed == phase);
         self.aimed = others;
@@ -319,83 +187,30 @@ impl World {
             let at = kernel::now() + later;
             match aimed {
                 Aimed::Kill(agent) => self.at(at, Happening::Kill(device, agent)),
+                Aimed::Away(agent) => self.at(at, Happening::Away(device, agent)),
                 Aimed::PowerCut => self.at(at, Happening::PowerCut(device)),
                 Aimed::Outage(nanos) => {
                     self.at(at, Happening::Cluster(Trouble::ApiDown));
                     self.at(at + nanos, Happening::Cluster(Trouble::ApiUp));
                 }
+                Aimed::Lasting(trouble, nanos) => {
+                    self.at(at + nanos, Happening::Cluster(trouble.end()));
+                    self.at(at, Happening::Cluster(trouble));
+                }
+                Aimed::Stop(agent, nanos) => self.at(at, Happening::Stop(device, agent, nanos)),
                 Aimed::Cluster(trouble) => self.at(at, Happening::Cluster(trouble)),
+                Aimed::Command(operation) => {
+                    let counter = situations::COUNTER + self.planned;
+                    self.at(at, Happening::Command { device, operation, counter, is_wanted: true });
+                }
                 Aimed::Person(deed) => self.at(at, Happening::Person(device, deed)),
+                Aimed::TakeBack => self.at(at, Happening::TakeBack(device)),
                 Aimed::Device(mishap) => {
                     self.at(at, Happening::Device(device, mishap));
                     if matches!(mishap, Mishap::Disk(Some(_))) {
                         self.at(at + MINUTE, Happening::Device(device, Mishap::Disk(None)));
                     }
                 }
-            }
-        }
-    }
-
-    fn draw_mishaps(&mut self) {
-        let any = || 10 * SECOND + kernel::below(3 * MINUTE);
-        let devices = self.devices.len() as u64;
-        let device = || usize::try_from(kernel::below(devices)).unwrap_or_default();
-        if chance(6) {
-            self.at(any(), Happening::Device(device(), Mishap::SoftReboot));
-        }
-        if chance(6) {
-            let nanos = pick(&[5, 60, 600, 3600]) * SECOND;
-            self.at(any(), Happening::Device(device(), Mishap::Suspend(nanos)));
-        }
-        if chance(4) {
-            let step = pick(&[-86_400, -3600, -30, 30, 3600, 30 * 86_400]) * SECOND.cast_signed();
-            self.at(any(), Happening::Device(device(), Mishap::ClockStep(step)));
-        }
-        if chance(4) {
-            let (device, from) = (device(), any());
-            let slow = DiskFault::Slow(pick(&[SECOND / 10, SECOND, 10 * SECOND]));
-            let fault = pick(&[DiskFault::Full, DiskFault::ReadOnly, slow]);
-            self.at(from, Happening::Device(device, Mishap::Disk(Some(fault))));
-            let until = from + kernel::below(pick(&[5, 60, 300]) * SECOND);
-            self.at(until, Happening::Device(device, Mishap::Disk(None)));
-        }
-    }
-
-    /// Draws what people do beside the controller.
-    fn draw_people(&mut self) {
-        let any = || 15 * SECOND + kernel::below(2 * MINUTE);
-        let devices = self.devices.len() as u64;
-        let device = || usize::try_from(kernel::below(devices)).unwrap_or_default();
-        if chance(4) {
-            self.at(any(), Happening::Person(device(), Deed::BindPod));
-        }
-        if chance(5) {
-            let (device, from) = (device(), any());
-            self.at(from, Happening::Person(device, Deed::Cordon(true)));
-            if chance(2) {
-                let later = from + kernel::below(2 * MINUTE);
-                self.at(later, Happening::Person(device, Deed::Cordon(false)));
-            }
-        }
-        if chance(5) {
-            self.at(any(), Happening::Person(device(), Deed::Override));
-        }
-        if chance(3) {
-            let (device, from) = (device(), any());
-            self.at(from, Happening::Person(device, Deed::Verb("reboot --reason kernel")));
-            let more = pick(&[
-                "cancel reboot",
-                "reboot --reason again",
-                "force complete --reason now",
-                "freeze --reason guests",
-                "status",
-                "reboot --now --reason urgent",
-            ]);
-            let later = from + kernel::below(40 * SECOND);
-            self.at(later, Happening::Person(device, Deed::Verb(more)));
-            if more.starts_with("freeze") {
-                let end = later + kernel::below(3 * MINUTE);
-                self.at(end, Happening::Person(device, Deed::Verb(UNFREEZE)));
             }
         }
     }
@@ -414,8 +229,10 @@ impl World {
     fn run(&mut self) -> Result<()> {
         let mut rest = None;
         loop {
-            let until = if let Some((time, _)) = self.plan.keys().next() {
-                *time
+            let next = self.plan.keys().next().map(|(time, _)| *time);
+            let is_all_over = self.plan.values().all(Happening::goes_on_by_itself);
+            let until = if let Some(next) = next.filter(|_| !is_all_over) {
+                next
             } else {
                 if self.judge.missing(&self.cluster, &self.devices).is_empty() {
                     return Ok(());
@@ -427,10 +244,10 @@ impl World {
                 if kernel::now() >= rest {
                     return Ok(());
                 }
-                rest.min(kernel::now() + MINUTE)
+                rest.min(kernel::now() + MINUTE).min(next.unwrap_or(rest))
             };
             kernel::wait_for_change(until);
-            self.observe()?;
+            self.observe();
             self.judge.look(&self.cluster, &self.devices);
             while let Some(next) = self.plan.keys().next().copied().filter(|(time, _)| *time <= kernel::now())
             {
@@ -443,9 +260,14 @@ impl World {
 
     /// Notes that the device meets a fault in its present phase, or that all devices do.
     fn note(&mut self, device: Option<usize>, fault: &str) {
+        self.faults += 1;
         for (index, known) in self.devices.iter().enumerate() {
             if device.is_none_or(|device| device == index) {
-                let phase = if self.judge.is_down(index) { "(down)".to_owned() } else { known.phase() };
+                let phase = match &known.eve {
+                    _ if self.judge.is_down(index) => "(down)".to_owned(),
+                    Some(_) => format!("EVE's: {}", known.phase()),
+                    None => known.phase(),
+                };
                 self.seen.add(&phase, fault);
             }
         }
@@ -456,21 +278,38 @@ impl World {
             self.note(device, &fault);
         }
         match what {
-            Happening::Command { device, counter, is_wanted } => {
-                self.judge.commanded(device, (is_wanted && counter > 0).then_some(counter));
+            Happening::Command { device, operation, counter, is_wanted } => {
+                self.judge.commanded(device, operation, counter, is_wanted);
                 let device = &mut self.devices[device];
-                tell(&device.node, &format!("controller: reboot {counter}, wanted: {is_wanted}"));
-                device.command(counter, is_wanted)?;
+                tell(&device.node, &format!("controller: {operation} {counter}, wanted: {is_wanted}"));
+                device.command(operation, counter, is_wanted)?;
             }
-            Happening::Repeat(device) => self.devices[device].repeat_command()?,
+            Happening::TakeBack(device) => self.take_back(device),
+            Happening::Repeat(device) => self.devices[device].repeat_commands()?,
+            Happening::Image(device, version, retry) => {
+                self.judge.wants_image(device, version);
+                let device = &mut self.devices[device];
+                tell(&device.node, &format!("controller: image {version}, retry {retry}"));
+                device.want_image(version, retry)?;
+            }
+            Happening::GoesDown(..)
+            | Happening::Written(..)
+            | Happening::Stop(..)
+            | Happening::Kill(..)
+            | Happening::Away(..)
+            | Happening::KillSoon(..) => {
+                self.end_or_stop(what)?;
+            }
+            Happening::Start(device, Agent::Zedkube) if self.devices[device].eve.is_some() => {
+                self.devices[device].eve_starts();
+                self.eve(device, eve::Step::Start)?;
+            }
             Happening::Start(device, agent) => self.devices[device].start(agent),
-            Happening::Kill(device, agent) => {
-                if self.devices[device].kill(agent) {
-                    tell(&self.devices[device].node, &format!("{} is killed", agent.name()));
-                    self.restart(device, agent);
+            Happening::Eve(device, life, step) => {
+                if self.devices[device].eve.as_ref().is_some_and(|eve| eve.life() == life) {
+                    self.eve(device, step)?;
                 }
             }
-            Happening::KillSoon(device, agent, calls) => self.devices[device].kill_soon(agent, calls),
             Happening::PowerCut(device) => {
                 if !self.judge.is_down(device) {
                     self.judge.power_cut(device);
@@ -491,110 +330,52 @@ impl World {
         Ok(())
     }
 
-    fn trouble(&mut self, trouble: &Trouble) -> Result<()> {
-        tell("world", &trouble.words());
-        match trouble {
-            Trouble::ApiDown => self.judge.api_is_away(),
-            Trouble::ApiUp => self.judge.api_is_back(),
-            Trouble::Lasts(..) | Trouble::SilentWatches(_) | Trouble::FrozenCache | Trouble::Over => {
-                self.judge.disturbed();
-            }
-            Trouble::Fault(..)
-            | Trouble::CutWatches
-            | Trouble::ForgottenHistory
-            | Trouble::Paused(_)
-            | Trouble::BlindScheduler => {}
-        }
-        trouble.begin(&self.cluster)?;
-        // The end of all faults lets all kubelets run: those of devices that are down stay away.
-        for (index, device) in self.devices.iter().enumerate() {
-            if trouble.is_over() && self.judge.is_away(index) {
-                self.cluster.faults().stop_kubelet(&device.node);
-            }
-        }
+    /// EVE's zedkube takes a step.
+    fn eve(&mut self, index: usize, step: eve::Step) -> Result<()> {
+        let is_away = self.judge.is_api_away();
+        let Some(eve) = &mut self.devices[index].eve else { return Ok(()) };
+        let next = eve.step(step, &self.cluster, is_away)?;
+        self.plan_eve(index, next);
         Ok(())
     }
 
-    fn deed(&mut self, index: usize, deed: Deed) -> Result<()> {
-        let is_on_the_device = matches!(deed, Deed::Verb(_) | Deed::Override);
-        if is_on_the_device && self.judge.is_away(index) {
-            if matches!(deed, Deed::Verb(UNFREEZE)) {
-                self.at(kernel::now() + MINUTE, Happening::Person(index, deed));
-            }
-            return Ok(());
+    fn plan_eve(&mut self, index: usize, next: Vec<(u64, eve::Step)>) {
+        let life = self.devices[index].eve.as_ref().map_or(0, Eve::life);
+        for (later, step) in next {
+            self.at(kernel::now() + later, Happening::Eve(index, life, step));
         }
-        let device = &mut self.devices[index];
-        match deed {
-            Deed::BindPod => {
-                self.planned += 1;
-                let name = format!("late-{}", self.planned);
-                tell(&device.node, &format!("somebody binds the pod {name} to it"));
-                self.cluster.pod(&name, &device.node)?;
+    }
+
+    /// A program ends, or an agent ends or stands still.
+    fn end_or_stop(&mut self, what: Happening) -> Result<()> {
+        match what {
+            Happening::GoesDown(device, boot, operation) if self.devices[device].boot() == boot => {
+                self.judge.goes_down(device);
+                self.boot(device, Down::Ordered(operation))?;
             }
-            Deed::Cordon(is_cordoned) => self.cordon(index, is_cordoned)?,
-            Deed::Verb(words) => {
-                tell(&device.node, &format!("an operator: ebb {words}"));
-                device.run_verb(words);
-                if words.starts_with("force") {
-                    self.judge.overridden(index);
+            Happening::Written(device, boot, number, version, works) => {
+                programs::ended(number);
+                let is_written = works && !programs::was_killed(number);
+                if is_written && self.devices[device].boot() == boot {
+                    tell(&self.devices[device].node, &format!("image {version} is written"));
+                    self.devices[device].install(&version);
                 }
             }
-            Deed::Override => {
-                let written = device.override_drain(r#"{"Status":9,"RequestedBy":1}"#);
-                tell(&device.node, &format!("an operator overrides the drain by a file: {written:?}"));
-                if written.is_ok() {
-                    self.judge.overridden(index);
+            Happening::Stop(device, agent, nanos) => {
+                let until = kernel::now() + nanos;
+                if self.devices[device].stop_still(agent, until) {
+                    tell(
+                        &self.devices[device].node,
+                        &format!("{} stands still for {} s", agent.name(), nanos / SECOND),
+                    );
+                    self.judge.device_disturbed(device, until);
                 }
             }
+            Happening::Kill(device, agent) => self.kill(device, agent, false),
+            Happening::Away(device, agent) => self.kill(device, agent, true),
+            Happening::KillSoon(device, agent, calls) => self.devices[device].kill_soon(agent, calls),
+            _ => {}
         }
-        Ok(())
-    }
-
-    fn mishap(&mut self, index: usize, mishap: Mishap) -> Result<()> {
-        let (node, machine) = (self.devices[index].node.clone(), self.devices[index].machine);
-        let is_down = self.judge.is_down(index);
-        match mishap {
-            Mishap::SoftReboot if !is_down => {
-                tell(&node, "a soft reboot");
-                self.stop(index);
-                self.devices[index].begin_userspace()?;
-                self.start_all(index, kernel::now() + SECOND);
-                self.at(kernel::now() + 2 * SECOND, Happening::Repeat(index));
-            }
-            Mishap::Suspend(nanos) if !is_down => {
-                tell(&node, &format!("the device is suspended for {} s", nanos / SECOND));
-                self.cluster.faults().stop_kubelet(&node);
-                kernel::suspend(machine, nanos);
-                self.judge.suspended(index, nanos);
-                self.at(kernel::now() + nanos, Happening::Device(index, Mishap::Resumed));
-            }
-            Mishap::Resumed if !is_down => self.cluster.faults().start_kubelet(&node),
-            Mishap::SoftReboot | Mishap::Suspend(_) | Mishap::Resumed => {}
-            Mishap::ClockStep(nanos) => {
-                tell(&node, &format!("the wall clock is set by {} s", nanos / SECOND.cast_signed()));
-                kernel::step_clock(machine, nanos);
-            }
-            Mishap::Disk(fault) => {
-                tell(&node, &format!("the disk of /persist: {fault:?}"));
-                let persist = self.devices[index].root.join("/persist");
-                kernel::set_disk_fault(&persist.to_string_lossy(), fault);
-            }
-        }
-        Ok(())
-    }
-
-    /// A person cordons the node, if nobody has, or uncordons it.
-    fn cordon(&mut self, device: usize, is_cordoned: bool) -> Result<()> {
-        let node = &self.devices[device].node;
-        let found = self.cluster.get("nodes", "", node).unwrap_or_default();
-        if is_unschedulable(&found) == is_cordoned {
-            return Ok(());
-        }
-        tell(node, if is_cordoned { "a person cordons the node" } else { "a person uncordons the node" });
-        self.cluster.edit("nodes", "", node, |node| {
-            node["spec"]["unschedulable"] = if is_cordoned { json!(true) } else { Value::Null };
-        })?;
-        self.judge.cordoned(device, is_cordoned);
         Ok(())
     }
 
@@ -610,10 +391,6 @@ impl World {
         }
     }
 
-    fn restart(&mut self, device: usize, agent: Agent) {
-        self.at(kernel::now() + draw_pause(), Happening::Start(device, agent));
-    }
-
     /// The device goes down and boots: nothing runs, `/run` is empty or kept, the Node is not Ready for a while.
     fn boot(&mut self, device: usize, why: Down) -> Result<()> {
         let node = self.devices[device].node.clone();
@@ -622,15 +399,22 @@ impl World {
         let reason = if why == Down::PowerCut { "a power cut" } else { "nodeagent" };
         tell(&node, &format!("the device goes down because of {reason}; /run is {run}"));
         self.stop(device);
+        // What was written until now is of this boot.
+        self.observe();
         let root = self.devices[device].root.path().to_string_lossy().into_owned();
         kernel::set_disk_fault(&format!("{root}/persist"), None);
+        kernel::set_disk_fault(&format!("{root}{}", deeds::RECORD), None);
         match why {
             Down::PowerCut => kernel::cut_power(&root),
-            Down::Ordered => kernel::sync_all(&root),
+            Down::Ordered(_) => kernel::sync_all(&root),
         }
         self.cluster.faults().stop_kubelet(&node);
         self.devices[device].begin_boot(keeps_run)?;
-        let up = kernel::now() + 20 * SECOND + kernel::below(MINUTE);
+        self.judge.boots(device, keeps_run);
+        // Whoever has powered a device off switches it on again.
+        let off = if why == Down::Ordered(Operation::Poweroff) { kernel::below(self.limits.long) } else { 0 };
+        let long = if chance(20) { self.limits.long / 2 } else { 0 };
+        let up = kernel::now() + 20 * SECOND + kernel::below(MINUTE) + off + long;
         self.start_all(device, up);
         self.at(up + kernel::below(10 * SECOND), Happening::Repeat(device));
         self.at(up + kernel::below(30 * SECOND), Happening::NodeReady(device));
@@ -638,47 +422,115 @@ impl World {
     }
 
     /// Looks at what the agents have done.
-    fn observe(&mut self) -> Result<()> {
-        for (who, path) in kernel::take_writes() {
-            self.judge.written(&who, &path);
-            if path.ends_with("/NodeDrainReport/global.json") {
-                let of = |device: &Device| path.starts_with(&*device.root.path().to_string_lossy());
-                self.devices.iter().position(of).into_iter().for_each(|device| self.look_at_phase(device));
+    fn observe(&mut self) {
+        for write in kernel::take_writes() {
+            let of = |device: &Device| write.path.starts_with(&*device.root.path().to_string_lossy());
+            let device = self.devices.iter().position(of);
+            self.judge.written(&self.devices, device, &write);
+            let Some(device) = device else { continue };
+            if write.path.ends_with("/NodeDrainReport/global.json") || write.path.ends_with(eve::STATUS) {
+                self.look_at_phase(device);
+            }
+            if let Some(moment) = situations::moment_of(&write) {
+                self.meet(device, moment);
+            }
+            if let (Some(eve), Some(_)) = (&self.devices[device].eve, &write.content) {
+                let next = eve.requested(&write.path);
+                self.plan_eve(device, next);
             }
         }
-        let mut again = Vec::new();
+        for evicted in self.cluster.take_evictions() {
+            self.judge.evicted(&self.cluster, &self.devices, &evicted);
+        }
+        for asked in self.cluster.take_removals() {
+            self.judge.asked_to_leave(&self.devices, &asked);
+        }
+        for started in programs::take_started() {
+            self.program(started);
+        }
+        let (mut again, mut mended) = (Vec::new(), Vec::new());
         for index in 0..self.devices.len() {
             let device = &mut self.devices[index];
             for (agent, why) in device.take_ended() {
-                let node = device.node.clone();
                 match why {
                     None => {
-                        tell(&node, &format!("{} is killed in the middle of a call", agent.name()));
+                        tell(&device.node, &format!("{} is killed in the middle of a call", agent.name()));
                         self.seen.add(&device.phase(), &format!("{} killed in a call", agent.name()));
+                        self.faults += 1;
                     }
-                    Some(why) => self.judge.ended(&node, agent, &why),
+                    Some(why) => self.judge.ended(device, agent, &why),
                 }
                 self.planned += 1;
-                let at = kernel::now() + draw_pause();
+                let at = kernel::now() + self.limits.draw_pause();
                 self.plan.insert((at, self.planned), Happening::Start(index, agent));
             }
             for (words, is_done) in device.take_verbs() {
                 tell(&device.node, &format!("ebb {words}: {}", if is_done { "done" } else { "refused" }));
                 self.judge.verb(index, words, is_done);
-                // Whoever has frozen a device does not forget it.
-                if words == UNFREEZE && !is_done {
-                    again.push(index);
+                // Whoever has frozen a device, or cannot reboot it, does not forget it.
+                if [UNFREEZE, situations::WITHOUT_RECORD].contains(&words) && !is_done {
+                    again.push((index, words));
+                }
+                // Whoever takes a reboot back has mended the disk.
+                if words.starts_with("cancel") {
+                    mended.push(index);
                 }
             }
-            let actions = device.actions();
-            if self.judge.acted(&self.cluster, index, device, &actions) {
-                self.boot(index, Down::Ordered)?;
+        }
+        for (index, words) in again {
+            self.at(kernel::now() + MINUTE, Happening::Person(index, Deed::Verb(words)));
+        }
+        for index in mended {
+            self.at(kernel::now(), Happening::Device(index, Mishap::Disk(None)));
+        }
+    }
+
+    /// An agent has started a program.
+    fn program(&mut self, started: Started) {
+        let Started { device: index, name, environment, fate, number } = started;
+        let device = &self.devices[index];
+        let (boot, ends_at) = (device.boot(), kernel::now() + fate.takes());
+        let of = |key: &str| environment.get(key).cloned().unwrap_or_default();
+        tell(
+            &device.node,
+            &format!("the program {name} {} {}: {fate:?}", of("EBB_OPERATION"), of("EBB_COUNTER")),
+        );
+        match name.as_str() {
+            programs::TAKE_DOWN | programs::STOP_APPS => {
+                let action = device.text("/run/nodeagent/DeviceAction/global.json").unwrap_or_default();
+                let action: DeviceAction = parse(action.as_bytes()).unwrap_or_default();
+                let Some(operation) = action.command else { return };
+                let works = matches!(fate, Fate::Works(_));
+                let acts = Action {
+                    operation,
+                    source: action.source,
+                    counter: action.counter,
+                    image: action.content_tree_uuid,
+                    reason: of("EBB_REASON"),
+                    works,
+                };
+                tell(&device.node, &format!("{operation} {}: {}", acts.counter, acts.reason));
+                self.judge.acts(&self.cluster, index, device, &acts);
+                if works && name == programs::TAKE_DOWN {
+                    let later = if chance(2) { 0 } else { kernel::below(MINUTE) };
+                    self.at(ends_at + later, Happening::GoesDown(index, boot, operation));
+                } else if works {
+                    // The applications are stopped for somebody who takes the power away.
+                    self.at(
+                        ends_at + MINUTE + kernel::below(self.limits.long / 2),
+                        Happening::PowerCut(index),
+                    );
+                }
             }
+            programs::ACTIVATE => {
+                self.judge.activates(&self.cluster, index, device, (number, ends_at));
+                self.meet(index, situations::ACTIVATING);
+                let works = matches!(fate, Fate::Works(_));
+                let version = of("EBB_BASEOS_VERSION");
+                self.at(ends_at, Happening::Written(index, boot, number, version, works));
+            }
+            _ => {}
         }
-        for index in again {
-            self.at(kernel::now() + MINUTE, Happening::Person(index, Deed::Verb(UNFREEZE)));
-        }
-        Ok(())
     }
 
     fn end(mut self) -> Vec<String> {
@@ -686,7 +538,8 @@ impl World {
         for device in &mut self.devices {
             device.kill_all();
         }
-        self.seen.lines().for_each(kernel::add_line);
+        self.seen.lines().for_each(|line| kernel::add_line(&line));
+        kernel::add_line(&Extent { parts: self.parts, drains: self.drains, faults: self.faults }.line());
         tell("world", &format!("the history ends after {} s", kernel::now() / SECOND));
         self.judge.into_wrong()
     }

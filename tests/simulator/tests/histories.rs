@@ -19,19 +19,18 @@ fn a_history_depends_on_its_seed_only() {
     assert_ne!(first, other);
 }
 
-/// Seeds in which something was wrong once. Their histories change when the world draws other numbers; what stays of a
-/// defect that was found is its mutant.
 #[test]
-fn what_was_wrong_once_is_right() {
-    let seeds = include_str!("../corpus.txt").lines().filter_map(|line| line.split_whitespace().next());
-    for seed in seeds.filter(|seed| !seed.starts_with('#')) {
-        let output = run(&[seed]);
-        assert!(output.status.success(), "{}", text(&output));
-    }
+fn an_agent_dies_in_the_call_that_was_told() {
+    let dies = |call: &str| text(&run(&["8", "--kill", call]));
+    let story = dies("device-op:40");
+    assert_eq!(story.matches("killed in the middle of a call").count(), 1, "{story}");
+    assert!(!story.contains("fault: "), "{story}");
+    assert!(dies("device-op:100000").contains("NEVER KILLED"));
 }
 
+/// The many histories of `scripts/test` run in an optimised program: `scripts/simulate`.
 #[test]
 fn no_invariant_is_broken() {
-    let output = run(&["--histories", "40"]);
+    let output = run(&["--histories", "8", "--first", "1"]);
     assert!(output.status.success(), "{}", text(&output));
 }

@@ -16,21 +16,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a verb of the program with these arguments and, besides the test's own, these environment variables. Its
-    /// log goes to the file `log`.
-    pub fn start(
-        program: &Path,
-        verb: &str,
-        arguments: &[String],
-        environment: &[(&str, &str)],
-        log: &Path,
-    ) -> Result<Self> {
+    /// Starts a verb of the program with these arguments. Its log goes to the file `log`.
+    pub fn start(program: &Path, verb: &str, arguments: &[String], log: &Path) -> Result<Self> {
         let file = File::options().create(true).append(true).open(log)?;
         let child = Command::new(program)
             .arg(verb)
             .args(arguments)
             .env_remove("KUBECONFIG")
-            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
             .stderr(file)
@@ -52,21 +44,6 @@ impl Process {
     /// Asks the agent to end (SIGTERM), and waits for that.
     pub fn terminate(&mut self) -> Result<ExitStatus> {
         self.signal(Signal::SIGTERM)?;
-        Ok(self.child.wait()?)
-    }
-
-    /// Freezes the agent (SIGSTOP), as a hanging machine would.
-    pub fn freeze(&self) -> Result<()> {
-        self.signal(Signal::SIGSTOP)
-    }
-
-    /// Lets a frozen agent go on (SIGCONT).
-    pub fn thaw(&self) -> Result<()> {
-        self.signal(Signal::SIGCONT)
-    }
-
-    /// Waits until the agent ends by itself.
-    pub fn wait(&mut self) -> Result<ExitStatus> {
         Ok(self.child.wait()?)
     }
 

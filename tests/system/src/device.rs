@@ -127,13 +127,8 @@ impl Device {
 
     /// Starts one agent.
     pub fn start(&mut self, verb: &'static str) -> Result<()> {
-        self.start_with(verb, &[])
-    }
-
-    /// Starts one agent with these environment variables.
-    pub fn start_with(&mut self, verb: &'static str, environment: &[(&str, &str)]) -> Result<()> {
         let log = self.folder.path().join(format!("{verb}.log"));
-        let process = Process::start(&self.program, verb, &self.arguments, environment, &log)?;
+        let process = Process::start(&self.program, verb, &self.arguments, &log)?;
         self.agents.insert(verb, process);
         Ok(())
     }
@@ -150,13 +145,6 @@ impl Device {
         fs::remove_dir_all(self.path("/run"))?;
         self.begin_boot()?;
         self.controller.reopen(&self.root)
-    }
-
-    /// As [`Device::boot`], but `run` is kept, as on a device whose `run` is no tmpfs. Locks and sockets of the dead
-    /// agents remain.
-    pub fn boot_with_run(&mut self) -> Result<()> {
-        self.agents.clear();
-        self.begin_boot()
     }
 
     fn begin_boot(&self) -> Result<()> {
@@ -236,11 +224,6 @@ impl Device {
     /// The first item of an agent's topic.
     pub fn item<T: Topic>(&self, agent: &str) -> Option<T> {
         read_items(&self.root, agent, Persistence::Volatile).items.into_values().next()
-    }
-
-    /// The first item of an agent's persistent topic.
-    pub fn stored<T: Topic>(&self, agent: &str) -> Option<T> {
-        read_items(&self.root, agent, Persistence::Persistent).items.into_values().next()
     }
 
     /// The actions that dry runs have recorded.

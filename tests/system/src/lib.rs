@@ -5,7 +5,6 @@ mod api;
 mod controller;
 mod device;
 mod faulty;
-mod place;
 mod proxy;
 mod rights;
 
@@ -14,6 +13,5 @@ pub use api::Api;
 pub use controller::Controller;
 pub use device::{ACTIONS, ACTIVATIONS, Device};
 pub use faulty::{Fault, FaultyServer};
-pub use place::{Place, Traces};
 pub use proxy::Proxy;
 pub use rights::ZedkubeUser;

@@ -23,6 +23,7 @@ pub(super) const TIMEOUT_MS: u64 = 600_000;
 pub(super) const RETRY_MS: u64 = 30 * 60 * 1000;
 
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "facts, each on its own")]
 pub(super) struct Sim {
     turning: SimLoop<BaseOs>,
     pub(super) boot_id: String,
@@ -43,6 +44,8 @@ pub(super) struct Sim {
     pub(super) outlives: bool,
     /// End of the time limit of an activate command that an earlier process left running.
     pub(super) left_running: Option<u64>,
+    /// What was left running does not end when it is killed.
+    pub(super) survives: bool,
     pub(super) frozen: Option<String>,
     /// The gate was open in the snapshot of the current step.
     proceeded: bool,
@@ -92,6 +95,7 @@ impl Sim {
             command: None,
             outlives: false,
             left_running: None,
+            survives: false,
             frozen: None,
             proceeded: false,
             looked_at: (NodeAgentView { is_running: true, action: None }, BaseOsHold::default()),
@@ -282,7 +286,7 @@ impl SimAgent for Sim {
             }
             Effect::EndLeftRunning => {
                 assert!(self.left_running.is_some_and(|until_ms| until_ms <= self.now.boot_ms), "too early");
-                self.left_running = None;
+                self.left_running = self.left_running.filter(|_| self.survives);
                 self.done.push("end".to_owned());
             }
             Effect::WakeAt(_) => {}

@@ -359,6 +359,18 @@ fn d14_an_image_that_was_seen_again_after_a_boot_can_be_reverted_by_removing_it(
 }
 
 #[test]
+fn d14_another_image_that_came_with_a_boot_takes_the_place_of_the_one_before() {
+    for (other, is_replaced) in [("version b", true), ("version old", false)] {
+        let mut sim = Sim::new();
+        sim.want(config("a", 1));
+        sim.boot("boot-2", version("old"));
+        sim.want(BaseOsConfig { base_os_version: other.to_owned(), ..config("b", 1) });
+        let asks_for = sim.record.memory.as_ref().and_then(|record| record.current_uuid());
+        assert_eq!(asks_for, Some(if is_replaced { "b" } else { "a" }));
+    }
+}
+
+#[test]
 fn an_absent_configuration_of_an_earlier_boot_is_not_reverted() {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
@@ -603,7 +615,7 @@ fn trouble_keeps_nodeagent_only_while_the_command_runs() {
         (Activated, false, None),
     ] {
         let hold = BaseOsHold { state, release: "answered".to_owned(), ..BaseOsHold::default() };
-        let troubled = crate::troubled(&hold, is_running, "disk full");
+        let troubled = crate::showing::troubled(&hold, is_running, "disk full");
         assert_eq!(troubled.as_ref().map(|hold| hold.state), shown, "{state:?} {is_running}");
         assert!(troubled.is_none_or(|hold| hold.blocked_by == "disk full"));
     }
@@ -667,6 +679,26 @@ fn f4_a_command_that_was_left_running_has_its_time_and_no_more() {
     assert!(sim.left_running.is_some() && !sim.done.contains(&"end".to_owned()));
     sim.sleep(1);
     assert!(sim.done.contains(&"end".to_owned()));
+    assert_eq!(sim.hold.state, BaseOsHoldState::Failed);
+}
+
+/// A process that waits for a broken disk does not end when it is killed: it is killed again once a minute, and the
+/// hold says so.
+#[test]
+fn what_does_not_end_when_it_is_killed_is_waited_for_with_a_word() {
+    let mut sim = activating();
+    (sim.outlives, sim.survives) = (true, true);
+    sim.restart();
+    sim.sleep(TIMEOUT_MS);
+    let kills = |sim: &Sim| sim.done.iter().filter(|done| *done == "end").count();
+    assert_eq!(kills(&sim), 1);
+    assert!(sim.hold.blocked_by.contains("do not end"), "{}", sim.hold.blocked_by);
+    sim.sleep(KILL_AGAIN_MS - 1);
+    assert_eq!(kills(&sim), 1);
+    sim.sleep(1);
+    assert_eq!((kills(&sim), sim.hold.state), (2, BaseOsHoldState::Activating));
+    sim.left_running = None;
+    sim.run();
     assert_eq!(sim.hold.state, BaseOsHoldState::Failed);
 }
 
@@ -736,6 +768,9 @@ fn f13_no_drain_for_a_reboot_that_will_not_be() {
     sim.nodeagent.action = Some(DeviceAction { means: None, ..DeviceAction::default() });
     sim.run();
     assert!(sim.zedkube.request.is_some(), "not known is not none");
+    sim.nodeagent.action = Some(DeviceAction { means: Some(Vec::new()), ..DeviceAction::default() });
+    sim.run();
+    assert_eq!(sim.zedkube.request, None, "the node is not kept empty for what will not be");
 
     let mut sim = activated();
     sim.nodeagent(Taken);

@@ -22,6 +22,8 @@ pub(super) struct Sim {
     pub(super) reason: Option<String>,
     /// The ActionRecord as nodeagent knows it, and as in its file.
     pub(super) proof: DurableRecord,
+    /// The ActionRecord cannot be removed.
+    pub(super) keeps_record: bool,
     pub(super) boot_id: &'static str,
     /// Serial of the hooks or the means that run.
     pub(super) running: Option<u32>,
@@ -55,6 +57,7 @@ impl Sim {
             status: NodeAgentStatus::default(),
             reason: None,
             proof: DurableRecord::default(),
+            keeps_record: false,
             boot_id: "boot-1",
             running: None,
             acted_dry: false,
@@ -184,8 +187,15 @@ impl SimAgent for Sim {
                 if self.faults.takes_no_record {
                     self.proof.refused = Some((record.clone(), "ActionRecord: disk full".to_owned()));
                 } else {
-                    self.proof = DurableRecord { on_disk: Some(record.clone()), refused: None };
+                    self.proof = DurableRecord { on_disk: Some(record.clone()), ..DurableRecord::default() };
                 }
+            }
+            Effect::ForgetRecord if self.keeps_record => {
+                self.proof = DurableRecord {
+                    kept_until: Some(self.now.after(30_000)),
+                    refused: None,
+                    ..self.proof.clone()
+                };
             }
             Effect::ForgetRecord => self.proof = DurableRecord::default(),
             Effect::LeaveReason(command) => {

@@ -529,6 +529,24 @@ fn what_has_failed_leaves_no_proof() {
     assert_eq!((sim.action.state, sim.proof.on_disk.clone()), (Failed, None));
 }
 
+/// The disk takes no writes when a failure is to be noted: that is tried again with pauses, and nothing waits for it.
+#[test]
+fn a_record_that_cannot_be_removed_is_removed_later() {
+    let mut sim = Sim::new();
+    sim.give(Some(command(Poweroff, 7)));
+    let proof = sim.proof.on_disk.clone();
+    sim.keeps_record = true;
+    sim.acted(Outcome::NoMeans);
+    assert_eq!((sim.action.state, &sim.proof.on_disk), (Failed, &proof));
+    sim.give(None);
+    assert_eq!((sim.action.state, &sim.proof.on_disk), (Idle, &proof));
+    sim.sleep(60 * SECOND);
+    assert_eq!(sim.proof.on_disk, proof, "still");
+    sim.keeps_record = false;
+    sim.sleep(30 * SECOND);
+    assert_eq!(sim.proof.on_disk, None);
+}
+
 #[test]
 fn f13_the_means_are_told_while_nothing_is_commanded() {
     let mut sim = Sim::new();

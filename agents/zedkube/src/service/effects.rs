@@ -109,15 +109,3 @@ impl Service {
         self.around.unrecorded = Some(text);
     }
 }
-
-/// The event answers a write to the cluster.
-pub(super) fn answers_a_write(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Cordoned { .. }
-            | Event::Uncordoned { .. }
-            | Event::Adopted { .. }
-            | Event::Slots { .. }
-            | Event::Drain(drain::Event::Answer { .. })
-    )
-}

@@ -192,9 +192,26 @@ impl<'a> Layering<'a> {
     }
 
     fn enter_all(&mut self, entries: Vec<Entry>) {
+        if self.put_all(&entries) {
+            return;
+        }
         for entry in entries {
             self.enter(entry);
         }
+    }
+
+    /// Puts all values at once if every one of them is good as it is written, else none. One by one, each would make all
+    /// settings anew.
+    fn put_all(&mut self, entries: &[Entry]) -> bool {
+        let known = |entry: &Entry| Some(row_of(&entry.key)?.key).filter(|_| !entry.origin.is_flag());
+        let Some(keys) = entries.iter().map(known).collect::<Option<Vec<_>>>() else { return false };
+        let written = || keys.iter().copied().zip(entries);
+        let all = written().map(|(key, entry)| (key, entry.value.clone()));
+        let Ok(settings) = with(&self.values, all) else { return false };
+        self.settings = settings;
+        self.values = by_key(&self.settings);
+        self.origins.extend(written().map(|(key, entry)| (key, entry.origin.clone())));
+        true
     }
 
     fn enter(&mut self, Entry { key, value, origin }: Entry) {
@@ -223,7 +240,7 @@ impl<'a> Layering<'a> {
 
     /// Puts a value, or returns the accepted values.
     fn put(&mut self, key: &'static str, value: Value, origin: &Origin) -> Result<(), String> {
-        self.settings = with(&self.values, key, value)?;
+        self.settings = with(&self.values, [(key, value)])?;
         self.values = by_key(&self.settings);
         if *origin == Origin::Default {
             self.origins.remove(key);

@@ -180,7 +180,7 @@ fn in_flag(text: &str) -> [Value; 2] {
 
 /// The displayed value, if one of the readings is accepted.
 fn read<T: Serialize + DeserializeOwned>(good: &Values, key: &str, readings: &[Value]) -> Option<String> {
-    let read = |value: &Value| with::<T>(good, key, value.clone()).ok();
+    let read = |value: &Value| with::<T>(good, [(key, value.clone())]).ok();
     readings.iter().find_map(read).map(|taken| as_flag(&by_key(&taken)[key]))
 }
 
@@ -195,7 +195,7 @@ fn check_rows<T: Serialize + DeserializeOwned>(rows: &[Row], good: &T, has_flags
     assert_eq!(sorted[0], sorted[1], "the page has every key, each once, and no other");
     for row @ Row { key, .. } in rows {
         // No setting accepts a missing value.
-        let words = with::<T>(&good, key, Value::Null).err().unwrap();
+        let words = with::<T>(&good, [(*key, Value::Null)]).err().unwrap();
         assert_eq!(words, row.accepted, "docs/settings.md, {key}: what is accepted");
         assert!(["yes", "next attempt", "next action", NOT_LIVE].contains(&row.live), "{key}");
         let Cases { accepted, refused, wrong_type } = cases(row.accepted);
@@ -234,7 +234,7 @@ fn every_row_changes_its_own_value_and_no_other() {
         let default = as_flag(&defaults[row.key]);
         let accepted = cases(row.accepted).accepted;
         let (text, changed) = accepted.iter().find(|(_, shown)| *shown != default).unwrap();
-        let settings: Settings = with(&defaults, row.key, in_file(text)).unwrap();
+        let settings: Settings = with(&defaults, [(row.key, in_file(text))]).unwrap();
         let values = by_key(&settings);
         let differing: Vec<&String> = defaults.keys().filter(|key| values[*key] != defaults[*key]).collect();
         assert_eq!(differing, [row.key], "{} = {changed}", row.key);
@@ -274,7 +274,7 @@ fn exactly_three_bad_values_become_wait() {
     let safe: Vec<&str> = ROWS.iter().filter(says_so).map(|row| row.key).collect();
     assert_eq!(safe, SAFE);
     let defaults = by_key(&Settings::default());
-    assert!(SAFE.iter().all(|key| with::<Settings>(&defaults, key, "wait".into()).is_ok()));
+    assert!(SAFE.iter().all(|key| with::<Settings>(&defaults, [(*key, "wait".into())]).is_ok()));
 }
 
 /// A row that could not be read would be a setting without a default.

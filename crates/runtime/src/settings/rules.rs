@@ -161,7 +161,7 @@ fn enter(rule: &mut Rule, Entry { key, value, origin }: &Entry) -> Option<Proble
         let known: Vec<&str> = RULE_ROWS.iter().map(|row| row.key).collect();
         return Some(problem(origin, key, value, known.join(", ")));
     }
-    match with(&by_key(&Keyed(rule.clone())), key, value.clone()) {
+    match with(&by_key(&Keyed(rule.clone())), [(key.as_str(), value.clone())]) {
         Ok(Keyed(longer)) => {
             *rule = longer;
             None

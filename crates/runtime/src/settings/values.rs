@@ -35,13 +35,16 @@ pub(crate) fn by_key(settings: &impl Serialize) -> Values {
     }
 }
 
-/// Settings (or a rule) with the good `values`, and with `value` for `key`.
+/// Settings (or a rule) with the good `values`, of which `others` replace some by key.
 ///
 /// # Errors
-/// The value is refused; the error is the text with the accepted values.
-pub(crate) fn with<T: DeserializeOwned>(values: &Values, key: &str, value: Value) -> Result<T, String> {
+/// A value is refused; the error is the text with the accepted values.
+pub(crate) fn with<'a, T: DeserializeOwned>(
+    values: &Values,
+    others: impl IntoIterator<Item = (&'a str, Value)>,
+) -> Result<T, String> {
     let mut values = values.clone();
-    values.insert(key.to_owned(), value);
+    values.extend(others.into_iter().map(|(key, value)| (key.to_owned(), value)));
     serde_json::from_value(Value::Object(values)).map_err(|refused| refused.to_string())
 }
 

@@ -14,7 +14,7 @@ use super::sim::Transition;
 const MOST_EVENTS: usize = 120;
 
 /// Number of runs of [`explored`], and of the events in each.
-const SHORT_RUNS: usize = 20_000;
+const SHORT_RUNS: usize = 40_000;
 const SHORT_RUN: Range<usize> = 1..24;
 /// Number of end states that are kept per phase. It is a prime, so that it has no divisor in common with the number
 /// of phases.

@@ -127,6 +127,31 @@ fn who_is_passed_over_while_away_queues_again_and_drains_afterwards() {
     assert!(sim.slots.held_by(&sim.own).is_some_and(|own| own.renewal > renewal + 1));
 }
 
+/// Another node has passed over our entry while we were away, and its own entry is destroyed when we are back: ours looks
+/// valid, but it is too old to rely on.
+#[test]
+fn who_was_away_for_too_long_takes_its_slot_anew() {
+    let mut sim = Sim::new();
+    sim.set(Fault::CordonRefused, true);
+    sim.reboot();
+    sim.pass(10 * SECOND);
+    assert_eq!((sim.holders(), sim.own.cordoned), (vec!["own"], false));
+    sim.set(Fault::Unreachable, true);
+    sim.set(Fault::CordonRefused, false);
+    sim.pass(270 * SECOND);
+    (sim.others[0].cordoned, sim.others[0].cordoned_by) = (true, Some(OWNER.into()));
+    sim.slots.unreadable.push("peer".into());
+    sim.count_version();
+    sim.set(Fault::Unreachable, false);
+    sim.pass(10 * MINUTE);
+    assert_eq!((sim.outcome(), sim.count("evict"), sim.own.cordoned), (None, 0, false), "{:?}", sim.done);
+    assert!(words::reason(&sim.state).contains("peer"), "{}", words::reason(&sim.state));
+    (sim.others[0].cordoned, sim.others[0].cordoned_by) = (false, None);
+    sim.slots.unreadable.clear();
+    sim.pass(MINUTE);
+    assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
+}
+
 /// Our entry has to be removed even after it was passed over: no other node may remove it.
 #[test]
 fn an_entry_that_was_passed_over_or_destroyed_is_taken_away_by_its_own_node() {

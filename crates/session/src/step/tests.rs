@@ -282,6 +282,25 @@ fn d10_an_unreachable_api_is_waited_for_and_then_complete_or_not() {
     }
 }
 
+/// The call failed before the suspend, so it does not say that the server is still away.
+#[test]
+fn a_failure_that_is_heard_after_a_suspend_completes_nothing() {
+    for (is_back, outcome) in [(true, Outcome::Drained), (false, Outcome::ApiUnreachable)] {
+        let mut sim = Sim::new();
+        sim.set(Fault::Unreachable, true);
+        sim.reboot();
+        sim.pass(100 * SECOND);
+        let serial = 7_000;
+        (sim.state.api.asked, sim.state.api.sent) = (Some(serial), sim.now);
+        sim.now = sim.now + 600 * SECOND;
+        sim.set(Fault::Unreachable, !is_back);
+        sim.send(Event::Probed { serial, result: Err(CallError::Unreachable("no answer".to_owned())) });
+        assert_eq!(sim.outcome(), None, "back: {is_back}");
+        sim.pass(200 * SECOND);
+        assert_eq!(sim.outcome(), Some(outcome), "back: {is_back}");
+    }
+}
+
 #[test]
 fn only_an_outage_on_end_counts() {
     let mut sim = Sim::new();

@@ -37,7 +37,7 @@ pub(super) fn take(store: &mut Store, pod: &Value, context: Context) -> Result<(
 }
 
 /// The budgets of the namespace that select the pod; a budget with an unreadable selector selects nothing.
-fn of_pod(store: &Store, pod: &Value) -> Vec<Object> {
+pub(crate) fn of_pod(store: &Store, pod: &Value) -> Vec<Object> {
     let labels = object::labels(pod);
     let selects = |budget: &&Object| {
         let selector = at(budget, "/spec/selector").filter(|selector| !selector.is_null());

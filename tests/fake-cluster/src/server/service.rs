@@ -40,7 +40,7 @@ pub(super) async fn handle(shared: Arc<Shared>, reset: Reset, request: Request<I
         Err(_) => return respond(Outgoing::Reply(Reply::from(&too_large())), shared.clock.now()),
     };
     let call = Call::new(&parts.method, &parts.uri, header(&parts.headers, &CONTENT_TYPE), body);
-    let ticket = shared.log.begin(record(&parts, &call));
+    let ticket = shared.log.begin(record(&shared, &parts, &call));
     let outgoing = with_fault(&shared, &reset, &parts, &call).await;
     ticket.answered(match &outgoing {
         Outgoing::Reply(reply) => reply.code,
@@ -50,7 +50,11 @@ pub(super) async fn handle(shared: Arc<Shared>, reset: Reset, request: Request<I
 }
 
 async fn with_fault(shared: &Arc<Shared>, reset: &Reset, parts: &Parts, call: &Call) -> Outgoing {
-    match fault(shared, parts, call) {
+    let effect = fault(shared, parts, call);
+    if effect.as_ref().is_some_and(|effect| !matches!(effect, Effect::Delay(_))) {
+        shared.log.meets_fault();
+    }
+    match effect {
         None => perform(shared, parts, call),
         Some(Effect::Answer(reply)) => Outgoing::Reply(reply),
         Some(Effect::AnswerAfter(reply)) => {
@@ -60,6 +64,11 @@ async fn with_fault(shared: &Arc<Shared>, reset: &Reset, parts: &Parts, call: &C
         Some(Effect::Delay(delay)) => {
             tokio::time::sleep(delay).await;
             perform(shared, parts, call)
+        }
+        Some(Effect::DelayAfter(delay)) => {
+            let outgoing = perform(shared, parts, call);
+            tokio::time::sleep(delay).await;
+            outgoing
         }
         Some(Effect::ResetBefore) => broken(reset).await,
         Some(Effect::ResetAfter) => {
@@ -116,7 +125,7 @@ fn too_large() -> Refusal {
     Refusal::new(413, "RequestEntityTooLarge", message)
 }
 
-fn record(parts: &Parts, call: &Call) -> requests::Request {
+fn record(shared: &Shared, parts: &Parts, call: &Call) -> requests::Request {
     requests::Request {
         user_agent: header(&parts.headers, &USER_AGENT).to_owned(),
         verb: call.verb.name().to_owned(),
@@ -125,6 +134,7 @@ fn record(parts: &Parts, call: &Call) -> requests::Request {
         name: call.name().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
         body: call.body.clone(),
+        at: shared.clock.now().elapsed,
         code: None,
     }
 }

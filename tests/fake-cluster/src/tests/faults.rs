@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{call, get, passive, try_call};
 use crate::faults::{Conditions, Seen};
-use crate::{Effect, FakeCluster, Fault, Reply, Request};
+use crate::{Answered, Effect, FakeCluster, Fault, Limit, Reply, Request};
 
 const POD: &str = "/api/v1/namespaces/default/pods/a";
 
@@ -132,7 +132,8 @@ async fn a_reset_is_not_an_orderly_end() {
 
 #[tokio::test]
 async fn a_hang_lasts_until_the_client_gives_up() {
-    for (effect, is_gone) in [(Effect::Hang, false), (Effect::HangAfter, true)] {
+    let late = Effect::DelayAfter(Duration::from_hours(1));
+    for (effect, is_gone) in [(Effect::Hang, false), (Effect::HangAfter, true), (late, true)] {
         let cluster = with_pod();
         cluster.faults().add(Fault::on("delete", "pods", effect.clone()));
         {
@@ -157,10 +158,13 @@ async fn a_hang_lasts_until_the_client_gives_up() {
 
 #[tokio::test]
 async fn a_delayed_request_is_answered_all_the_same() {
-    let cluster = with_pod();
-    cluster.faults().add(Fault::on("get", "pods", Effect::Delay(Duration::from_millis(1))));
-    assert_eq!(get(&cluster, POD).await.code, 200);
-    assert_eq!(cluster.faults().waiting(), 0);
+    let short = Duration::from_millis(1);
+    for effect in [Effect::Delay(short), Effect::DelayAfter(short)] {
+        let cluster = with_pod();
+        cluster.faults().add(Fault::on("get", "pods", effect));
+        assert_eq!(get(&cluster, POD).await.code, 200);
+        assert_eq!(cluster.faults().waiting(), 0);
+    }
 }
 
 #[tokio::test]
@@ -246,12 +250,15 @@ fn the_log_is_bounded() {
             name: String::new(),
             query: "y".repeat(5000),
             body: vec![b'z'; 5000].into(),
+            at: Duration::ZERO,
             code: None,
         });
         ticket.answered(404);
     }
     let log = cluster.requests();
     assert_eq!((log.counts().len(), log.recent().len()), (4097, 4096));
+    let since = |number| (log.since(number).0.len(), log.since(number).1);
+    assert_eq!([since(0), since(4998), since(5000)], [(4096, 5000), (2, 5000), (0, 5000)]);
     assert_eq!(log.count("*", "*", "*"), 5000);
     assert_eq!(log.count("other", "other", "other"), 5000 - 4096);
     let last = log.recent().pop().expect("the last one");
@@ -274,4 +281,34 @@ async fn the_log_knows_how_many_were_under_way_at_once() {
         _ = hanging => panic!("they hang"),
         () = all_there => {}
     }
+}
+
+#[tokio::test]
+async fn what_clients_ask_about_pods_is_kept_with_its_answer() {
+    let cluster = passive();
+    cluster.pod("a", "n").expect("a pod");
+    cluster.budget("a", Limit::MinAvailable("1")).expect("a budget");
+    let running = |pod: &mut serde_json::Value| pod["status"]["phase"] = json!("Running");
+    cluster.edit("pods", "default", "a", running).expect("an edit");
+    let eviction = r#"{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a"}}"#;
+    assert_eq!(call(&cluster, "POST", &format!("{POD}/eviction"), eviction).await.code, 429);
+    assert_eq!(call(&cluster, "DELETE", POD, r#"{"dryRun":["All"]}"#).await.code, 200);
+    assert_eq!(call(&cluster, "DELETE", POD, "").await.code, 200);
+    let told: Vec<_> =
+        cluster.take_removals().into_iter().map(|asked| (asked.answer, asked.budgets)).collect();
+    let budgets = || vec!["a".to_owned()];
+    assert_eq!(told, [(Answered::Refused, budgets()), (Answered::Deleted, budgets())]);
+    assert_eq!(cluster.take_removals(), []);
+}
+
+#[tokio::test]
+async fn errors_and_faults_are_counted() {
+    let cluster = with_pod();
+    cluster.faults().add(Fault::on("get", "pods", teapot()));
+    cluster.faults().add(Fault::on("list", "pods", Effect::Delay(Duration::ZERO)));
+    get(&cluster, POD).await;
+    get(&cluster, "/api/v1/pods").await;
+    get(&cluster, "/api/v1/namespaces/default/pods/missing").await;
+    assert_eq!(cluster.requests().failed(), [("get".to_owned(), "pods".to_owned(), 2)]);
+    assert_eq!(cluster.requests().met_by_faults(), 1, "a delay lets the answer come");
 }

@@ -210,7 +210,7 @@ async fn silent_watches_go_on_where_they_were() {
         }
     };
     assert!(timeout(Duration::from_millis(50), heard).await.is_err());
-    cluster.faults().clear();
+    cluster.faults().resume_watches(Some("pods"));
     loop {
         let step = pods.step().await;
         if step == "ADDED a" {

@@ -151,6 +151,8 @@ impl Disk {
             let (number, name) = rest.split_once('/')?;
             let file = self.file(number.parse().ok()?).ok()?;
             format!("{}/{name}", file.path)
+        } else if path == "/proc" {
+            PROC.to_owned()
         } else if let Some(rest) = path.strip_prefix("/proc/") {
             // A process of the real kernel is not here.
             let id = rest.split('/').next()?.parse().ok()?;
@@ -162,6 +164,11 @@ impl Disk {
             path.to_owned()
         };
         let is_here = path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        // Most paths are written as they are kept.
+        let is_plain = !path.contains("//") && !path.contains("/./") && !path.ends_with(['/', '.']);
+        if is_here && is_plain {
+            return Some(path);
+        }
         is_here.then(|| {
             let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
             parts.fold(String::new(), |path, part| path + "/" + part)
@@ -431,6 +438,12 @@ impl Disk {
         let inode = self.inode(number)?;
         let size = inode.data.len() as u64;
         Ok(Stat { inode: number, kind: inode.kind, mode: inode.mode, size, changed: inode.changed })
+    }
+
+    /// The content of a file; None if there is none.
+    pub(super) fn content(&self, path: &str) -> Option<&[u8]> {
+        let inode = self.inode(self.find(path).ok()?).ok()?;
+        (inode.kind == Kind::File).then_some(&inode.data)
     }
 
     pub(super) fn stat(&self, path: &str) -> Fallible<Stat> {

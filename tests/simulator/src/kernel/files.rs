@@ -58,7 +58,7 @@ pub(super) unsafe fn own(path: *const c_char) -> Option<String> {
     // SAFETY: as of our caller.
     let bytes = unsafe { CStr::from_ptr(path) }.to_bytes();
     let may_be_own =
-        [ROOT.as_bytes(), b"/proc/", b"/etc/", b"/usr/"].iter().any(|begin| bytes.starts_with(begin));
+        [ROOT.as_bytes(), b"/proc", b"/etc/", b"/usr/"].iter().any(|begin| bytes.starts_with(begin));
     if !may_be_own {
         return None;
     }

@@ -96,3 +96,26 @@ pub(super) fn epoll(epoll: RawFd, events: *mut libc::epoll_event, most: c_int) -
         unsafe { syscall()(libc::SYS_epoll_pwait, epoll, events, most, 0, ptr::null::<c_void>(), 8_usize) };
     c_int::try_from(count).unwrap_or(-1)
 }
+
+/// Writes to the standard output; what cannot be written is lost.
+pub(super) fn print(mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        // SAFETY: the kernel reads from the slice only.
+        let written = unsafe { syscall()(libc::SYS_write, libc::STDOUT_FILENO, bytes.as_ptr(), bytes.len()) };
+        let Ok(written @ 1..) = usize::try_from(written) else { return };
+        bytes = &bytes[written..];
+    }
+}
+
+/// Ends this process, whatever its other threads do.
+pub(super) fn exit(code: c_int) -> ! {
+    // SAFETY: nothing runs after it.
+    unsafe { libc::_exit(code) }
+}
+
+/// The process ends by SIGXCPU after so many seconds of processor time.
+pub(crate) fn limit_time(seconds: u64) {
+    let limit = libc::rlimit { rlim_cur: seconds, rlim_max: seconds };
+    // SAFETY: the pointer is to a value that lives. Without the limit a history that does not end goes on.
+    unsafe { libc::setrlimit(libc::RLIMIT_CPU, &raw const limit) };
+}

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::disk::{Disk, Kind};
 use super::real;
 
-/// Switches without a moment of simulated time between them; more mean that the tasks turn in circles.
+/// The story is printed when so many bytes of it are there.
+const MOST_STORY: usize = 64 << 10;
+/// Switches within a second of simulated time; more mean that a task does the same again and again without a pause.
 const MOST_SWITCHES: u64 = 200_000;
 
 /// A thread that the kernel manages.
@@ -122,6 +124,16 @@ struct Entry {
     turn: Arc<Turn>,
 }
 
+/// A file was put in place, or removed.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    /// The process.
+    pub(crate) who: String,
+    pub(crate) path: String,
+    /// None if it was removed.
+    pub(crate) content: Option<Vec<u8>>,
+}
+
 /// All that a history's scheduling depends on.
 #[derive(Debug)]
 pub(super) struct State {
@@ -132,17 +144,24 @@ pub(super) struct State {
     next_name: Option<(String, u32)>,
     machines: BTreeMap<u32, Machine>,
     switches: u64,
+    /// The second of simulated time in which they are counted.
+    counted_second: u64,
     has_changed: bool,
     dead: BTreeSet<Process>,
     /// The dead processes whose tasks may end.
     released: BTreeSet<Process>,
+    /// Processes that stand still until a time.
+    stopped: BTreeMap<Process, u64>,
     /// Number of calls that change something, until the process is killed in the middle of one.
     kill_after: BTreeMap<Process, u32>,
+    /// The name of a process, and how many calls it may still make before it dies in one; it counts in all its lives.
+    doomed: Option<(String, u32)>,
     /// One of so many calls that change something lets other tasks go first; 0 is none.
     yields: u64,
-    /// Files that were put in place: who wrote, and the path.
-    writes: Vec<(String, String)>,
-    lines: Vec<String>,
+    writes: Vec<Write>,
+    /// What is not printed yet of the story.
+    story: String,
+    hidden: String,
     pub(super) disk: Disk,
     /// Sockets by their descriptor, and who made them.
     sockets: BTreeMap<RawFd, Process>,
@@ -158,13 +177,17 @@ impl State {
             next_name: None,
             machines: BTreeMap::new(),
             switches: 0,
+            counted_second: 0,
             has_changed: false,
             dead: BTreeSet::new(),
             released: BTreeSet::new(),
+            stopped: BTreeMap::new(),
             kill_after: BTreeMap::new(),
+            doomed: None,
             yields: 0,
             writes: Vec::new(),
-            lines: Vec::new(),
+            story: String::new(),
+            hidden: String::new(),
             disk: Disk::new(),
             sockets: BTreeMap::new(),
         }
@@ -336,7 +359,13 @@ impl State {
         self.sockets.remove(&descriptor);
     }
 
+    pub(super) fn stand_still(&mut self, task: Task, until: u64) {
+        let process = self.process_of(task);
+        self.stopped.insert(process, until);
+    }
+
     fn die(&mut self, process: Process) {
+        self.stopped.remove(&process);
         self.kill_after.remove(&process);
         self.dead.insert(process);
         self.hide_process(process);
@@ -361,28 +390,61 @@ impl State {
         if self.is_dead(task) {
             return Admission::Refused;
         }
-        let process = self.process_of(task);
-        if let Some(left) = self.kill_after.get_mut(&process) {
-            if *left == 0 {
-                self.die(process);
-                self.has_changed = true;
-                return Admission::Killed;
-            }
-            *left -= 1;
+        if self.is_last_call(task) {
+            self.die(self.process_of(task));
+            self.has_changed = true;
+            return Admission::Killed;
         }
         let goes_first = self.yields != 0 && self.random().is_multiple_of(self.yields);
         if goes_first { Admission::Later } else { Admission::Granted }
     }
 
+    /// Counts a call of this task that changes something. True if the task dies in it.
+    fn is_last_call(&mut self, task: Task) -> bool {
+        let process = self.process_of(task);
+        let name = self.tasks.get(&task).map_or("", |entry| &entry.name);
+        let doomed = self.doomed.as_mut().filter(|(doomed, _)| doomed == name).map(|(_, left)| left);
+        if let Some(left) = doomed {
+            if *left == 0 {
+                self.doomed = None;
+                return true;
+            }
+            *left -= 1;
+        }
+        match self.kill_after.get_mut(&process) {
+            Some(0) => true,
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// The process with this name dies in one of its calls that change something, after so many others.
+    pub(super) fn doom(&mut self, name: &str, calls: u32) {
+        self.doomed = Some((name.to_owned(), calls));
+    }
+
+    /// True if the process that was doomed has not died yet.
+    pub(super) const fn is_doomed(&self) -> bool {
+        self.doomed.is_some()
+    }
+
     /// Notes that a task has put a file in place.
     pub(super) fn note_write(&mut self, task: Task, path: String) {
         self.has_changed = true;
-        let name = self.name_of(task);
-        self.writes.push((name, path));
+        let content = self.disk.content(&path).map(<[u8]>::to_owned);
+        self.writes.push(Write { who: self.name_of(task), path, content });
+    }
+
+    /// Wakes who waits for a change.
+    pub(super) const fn note_change(&mut self) {
+        self.has_changed = true;
     }
 
     /// What was written since the last call.
-    pub(super) fn take_writes(&mut self) -> Vec<(String, String)> {
+    pub(super) fn take_writes(&mut self) -> Vec<Write> {
         std::mem::take(&mut self.writes)
     }
 
@@ -391,20 +453,31 @@ impl State {
         self.has_changed = false;
     }
 
-    pub(super) fn add_line(&mut self, line: String) {
-        self.lines.push(line);
+    pub(super) fn add_line(&mut self, line: &str) {
+        let hidden = if self.hidden.is_empty() { "\0" } else { &self.hidden };
+        self.story.push_str(&line.replace(hidden, "API"));
+        self.story.push('\n');
+        if self.story.len() > MOST_STORY {
+            self.print_story();
+        }
+    }
+
+    /// Prints the story since the last call.
+    pub(super) fn print_story(&mut self) {
+        real::print(std::mem::take(&mut self.story).as_bytes());
+    }
+
+    /// The story tells `API` in place of this text.
+    pub(super) fn hide(&mut self, text: &str) {
+        text.clone_into(&mut self.hidden);
     }
 
     /// Notes what a task has written to its standard output.
     pub(super) fn said(&mut self, task: Task, bytes: &[u8]) {
         let (name, millis) = (self.name_of(task), self.now / 1_000_000);
         for line in String::from_utf8_lossy(bytes).lines() {
-            self.lines.push(format!("{:>6}.{:03} {name:<16} says: {line}", millis / 1000, millis % 1000));
+            self.add_line(&format!("{:>6}.{:03} {name:<16} says: {line}", millis / 1000, millis % 1000));
         }
-    }
-
-    pub(super) fn take_lines(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.lines)
     }
 
     pub(super) fn name_of(&self, task: Task) -> String {
@@ -453,7 +526,7 @@ impl State {
     pub(super) fn choose(&mut self) -> Task {
         self.switches += 1;
         if self.switches > MOST_SWITCHES {
-            self.fail("the tasks turn in circles: no time passes");
+            self.fail("nothing turns in circles: too many switches within a second");
         }
         loop {
             let ready = self.ready();
@@ -467,7 +540,9 @@ impl State {
                 Some(next) => self.now = self.now.max(next),
                 None => self.fail("all tasks wait, and nothing will wake one"),
             }
-            self.switches = 0;
+            if self.counted_second != self.now / SECOND {
+                (self.counted_second, self.switches) = (self.now / SECOND, 0);
+            }
         }
     }
 
@@ -479,9 +554,14 @@ impl State {
         }
     }
 
-    /// The time until which the task's machine is suspended; 0 if it is not.
+    /// The time until which the task's machine is suspended, or its process stands still; 0 if neither does.
     fn stopped_until(&self, entry: &Entry) -> u64 {
-        let until = self.machines.get(&entry.machine).map_or(0, |machine| machine.stopped_until);
+        // The world waits for the end of a process that it has killed, also on a suspended machine.
+        if self.released.contains(&entry.process) {
+            return 0;
+        }
+        let machine = self.machines.get(&entry.machine).map_or(0, |machine| machine.stopped_until);
+        let until = self.stopped.get(&entry.process).map_or(machine, |until| machine.max(*until));
         if until > self.now { until } else { 0 }
     }
 
@@ -523,15 +603,19 @@ impl State {
         ready
     }
 
-    fn fail(&self, why: &str) -> ! {
-        for line in &self.lines {
-            println!("{line}");
+    fn fail(&mut self, why: &str) -> ! {
+        for line in self
+            .tasks
+            .iter()
+            .map(|(task, entry)| format!("  {} {}: {:?}", task.0, entry.name, entry.wait))
+            .collect::<Vec<_>>()
+        {
+            self.add_line(&line);
         }
-        eprintln!("{why}, at {} ns", self.now);
-        for (task, entry) in &self.tasks {
-            eprintln!("  {} {}: {:?}", task.0, entry.name, entry.wait);
-        }
-        std::process::abort()
+        self.add_line(&format!("WRONG: {why}, at {} ns", self.now));
+        self.print_story();
+        // Other threads wait for their turn, and never get it.
+        real::exit(1)
     }
 }
 

@@ -1,33 +1,23 @@
 //! Devices that are the nodes of one cluster and share its slots.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use control_plane::objects::DELETE_DELAY;
-use control_plane::{ControlPlane, Pool, objects, unique};
-use schemas::{DrainStatus, Operation, Outcome};
+use control_plane::{ControlPlane, Pool, unique};
+use schemas::{DrainStatus, Operation};
 use serde_json::{Value, json};
-use system::{Api, Device, Proxy, ZedkubeUser};
+use system::{Api, Device, ZedkubeUser};
 
 use crate::PROGRAM;
 
-/// Time limit of a wait: longer than any step. A node that was cut off is not believed to be empty for a minute.
+/// Time limit of a wait: longer than any step.
 const PATIENCE: Duration = Duration::from_secs(200);
 
 const LOOK: Duration = Duration::from_millis(10);
 
 const PODS: usize = 2;
-
-/// Value of `slots.limit`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Limit {
-    One,
-    None,
-}
 
 /// The devices, each with its node, its pods, and the credentials of its node's kubelet.
 pub(crate) struct Fleet {
@@ -35,14 +25,12 @@ pub(crate) struct Fleet {
     pub(crate) devices: Vec<Device>,
     api: Api,
     pool: Pool,
-    /// Each device has its own proxy to the server, and a kubeconfig that can be pointed to a wrong address.
-    ways: Vec<(Proxy, PathBuf)>,
     /// Devices whose reboot was seen and carried out.
     booted: Vec<bool>,
 }
 
 impl Fleet {
-    pub(crate) fn start(name: &str, count: usize, limit: Limit) -> Result<Self> {
+    pub(crate) fn start(name: &str, count: usize) -> Result<Self> {
         let plane = ControlPlane::shared()?;
         let suffixes = &["a", "b", "c"][..count];
         let pool = plane.create_pool(&unique(name), suffixes)?;
@@ -50,16 +38,12 @@ impl Fleet {
             api: Api::open(plane.kubeconfig())?,
             plane,
             devices: Vec::new(),
-            ways: Vec::new(),
             booted: vec![false; count],
             pool,
         };
         for node in fleet.pool.nodes.clone() {
-            let proxy = Proxy::start(fleet.plane.server())?;
             let user = ZedkubeUser::of_node(&fleet.plane, &fleet.pool.name, &node)?;
-            let kubeconfig = proxy.kubeconfig(&user.kubeconfig)?;
-            fleet.add(&node, &kubeconfig, limit)?;
-            fleet.ways.push((proxy, kubeconfig));
+            fleet.add(&node, &user.kubeconfig)?;
         }
         for device in &mut fleet.devices {
             device.start_all()?;
@@ -67,13 +51,9 @@ impl Fleet {
         Ok(fleet)
     }
 
-    fn add(&mut self, node: &str, kubeconfig: &Path, limit: Limit) -> Result<()> {
+    fn add(&mut self, node: &str, kubeconfig: &Path) -> Result<()> {
         let mut device = Device::new(PROGRAM, kubeconfig, node)?;
-        let limit = match limit {
-            Limit::One => "slots.limit=1",
-            Limit::None => "slots.limit=0",
-        };
-        device.set(limit);
+        device.set("slots.limit=1");
         device.set(&format!("slots.namespace={}", self.pool.name));
         for setting in ["slots.group=default", "evict.retry=1s", "cordon.pause=1s", "peer.window=3s"] {
             device.set(setting);
@@ -109,24 +89,6 @@ impl Fleet {
         Ok(())
     }
 
-    /// Sets a budget that lets no pod leave.
-    pub(crate) fn block_all(&self) -> Result<()> {
-        self.set_budget(u32::try_from(PODS * self.devices.len())?)?;
-        control_plane::until("the budget counts its pods", PATIENCE, || {
-            let budget = self.plane.get(&["pdb", "web", "--namespace", &self.pool.name])?;
-            let healthy = budget["status"]["currentHealthy"].as_u64();
-            Ok((healthy == u64::try_from(PODS * self.devices.len()).ok()).then_some(()))
-        })
-    }
-
-    pub(crate) fn unblock_all(&self) -> Result<()> {
-        self.set_budget(0)
-    }
-
-    fn set_budget(&self, needed: u32) -> Result<()> {
-        self.plane.apply(&[objects::disruption_budget(&self.pool.name, "web", ("minAvailable", needed))])
-    }
-
     /// Index of the device whose node has the slot.
     pub(crate) fn holder(&self) -> Result<Option<usize>> {
         let map = format!("/api/v1/namespaces/{}/configmaps/ebb-slots-default", self.pool.name);
@@ -145,28 +107,6 @@ impl Fleet {
         }
         let is_held_by = |node: &&String| holders.iter().any(|holder| holder["Node"] == json!(node));
         Ok(self.pool.nodes.iter().position(|node| is_held_by(&node)))
-    }
-
-    /// Waits until the holder of the slot has tried to evict its pods in vain. Returns its index.
-    pub(crate) fn until_holder_is_blocked(&mut self) -> Result<usize> {
-        self.until("the holder's pods are blocked", |fleet| {
-            let is_blocked =
-                |device: &Device| device.report().is_some_and(|report| report.blocked.len() == PODS);
-            Ok(fleet.holder()?.filter(|holder| is_blocked(&fleet.devices[*holder])))
-        })
-    }
-
-    pub(crate) fn until_all_are_cordoned_or_done(&mut self) -> Result<()> {
-        self.until("all drain", |fleet| {
-            let drains =
-                |device: &Device| matches!(device.status(), DrainStatus::Cordoned | DrainStatus::Complete);
-            Ok(fleet.devices.iter().all(drains).then_some(()))
-        })
-    }
-
-    pub(crate) fn kill_zedkube(&mut self, index: usize) -> Result<()> {
-        self.devices[index].kill("zedkube");
-        self.devices[index].start("zedkube")
     }
 
     /// Starts the device's zedkube beside a Lease of an older version, in which another node has the slot.
@@ -192,29 +132,6 @@ impl Fleet {
 
     fn leases(&self) -> String {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.pool.name)
-    }
-
-    /// Breaks the device's connections, and makes its kubeconfig name a port on which no process listens.
-    pub(crate) fn cut_off(&self, index: usize) -> Result<()> {
-        let (proxy, kubeconfig) = &self.ways[index];
-        let aside = kubeconfig.with_extension("aside");
-        let mut config: Value = serde_json::from_slice(&fs::read(kubeconfig)?)?;
-        fs::rename(kubeconfig, aside)?;
-        config["clusters"][0]["cluster"]["server"] = json!("https://127.0.0.1:1");
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(kubeconfig)?;
-        file.write_all(&serde_json::to_vec(&config)?)?;
-        proxy.cut();
-        Ok(())
-    }
-
-    pub(crate) fn let_back(&self, index: usize) -> Result<()> {
-        let (proxy, kubeconfig) = &self.ways[index];
-        proxy.mend();
-        Ok(fs::rename(kubeconfig.with_extension("aside"), kubeconfig)?)
-    }
-
-    pub(crate) fn delete_node(&self, index: usize) -> Result<()> {
-        self.api.delete(&format!("/api/v1/nodes/{}", self.pool.nodes[index]))
     }
 
     /// Waits until all have rebooted and take pods again, and no node has a slot.
@@ -281,17 +198,11 @@ impl Fleet {
     fn boot(&mut self, index: usize) -> Result<()> {
         let node = self.pool.nodes[index].clone();
         let left = self.pods_of(&node)?;
-        let outcome = self.devices[index].report().and_then(|report| report.outcome);
-        // Where no other node can take its pods, a node goes down with them, as EVE's does; and so does one that is no
-        // node any more.
-        let is_allowed = matches!(outcome, Some(Outcome::NoSchedulablePeer | Outcome::NodeGone));
-        assert!(left.is_empty() || is_allowed, "{node} goes down with pods on it: {left:?}, {outcome:?}");
+        assert!(left.is_empty(), "{node} goes down with pods on it: {left:?}");
         self.devices[index].boot()?;
-        if self.api.find(&format!("/api/v1/nodes/{node}"))?.is_some() {
-            self.set_ready(&node, false)?;
-            self.report_boot(&node, &self.devices[index].boot_id()?)?;
-            self.set_ready(&node, true)?;
-        }
+        self.set_ready(&node, false)?;
+        self.report_boot(&node, &self.devices[index].boot_id()?)?;
+        self.set_ready(&node, true)?;
         for agent in ["zedkube", "device-op", "nodeagent", "baseos"] {
             self.devices[index].start(agent)?;
         }
@@ -321,12 +232,12 @@ impl Fleet {
     }
 }
 
-/// A pod of a node that no controller creates again; the budget counts it.
+/// A pod of a node that no controller creates again.
 fn pod(node: &str, index: usize) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": format!("{node}-{index}"), "labels": {"app": "web"},
+            "name": format!("{node}-{index}"),
             "annotations": {DELETE_DELAY: "300ms"},
         },
         "spec": {"nodeName": node, "containers": [{"name": "main", "image": "main"}]},

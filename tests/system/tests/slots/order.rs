@@ -28,15 +28,6 @@ pub(crate) fn are_apart(requests: &Requests, nodes: &[String]) -> Result<(), Str
     Ok(())
 }
 
-/// True if two nodes were drained at the same time.
-pub(crate) fn overlap(requests: &Requests, nodes: &[String]) -> bool {
-    let spans: Vec<Span> = nodes.iter().filter_map(|node| span(requests, node)).collect();
-    let is_within = |one: &Span, other: &Span| {
-        one.first_eviction < other.first_eviction && other.first_eviction < one.uncordon
-    };
-    spans.iter().any(|one| spans.iter().any(|other| is_within(one, other)))
-}
-
 fn span(requests: &Requests, node: &str) -> Option<Span> {
     let numbers = |wanted: &dyn Fn(&AuditedRequest) -> bool| -> Vec<usize> {
         requests.iter().enumerate().filter(|(_, asked)| wanted(asked)).map(|(number, _)| number).collect()

@@ -131,28 +131,6 @@ fn a_bad_request_is_refused_in_log_and_report() -> Result<()> {
 }
 
 #[test]
-fn the_last_good_request_stands_while_the_file_is_bad() -> Result<()> {
-    let (_cluster, device) = zedkube()?;
-    let request = device.write_request(agent::ZEDAGENT, GOOD)?;
-    device.until_status(DrainStatus::Cordoned)?;
-    for (name, make, reason) in WRONG {
-        // A directory cannot replace a file in one step: the request would be withdrawn in between.
-        if name == "a directory" {
-            continue;
-        }
-        replace(&request, make)?;
-        let report = device.until(&format!("{name} is refused"), || {
-            let is_refused = |report: &schemas::NodeDrainReport| {
-                report.refused.iter().any(|refused| refused.reason.contains(reason))
-            };
-            Ok(device.report().filter(is_refused))
-        })?;
-        assert_eq!((device.status(), report.requests.len()), (DrainStatus::Cordoned, 1), "{name}");
-    }
-    Ok(())
-}
-
-#[test]
 fn a_bad_kubeconfig_is_said_and_zedkube_runs() -> Result<()> {
     let dead_port = r#"{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}],"users":[{"name":"u","user":{}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}]}"#;
     let cases: [(&str, Option<&str>); 4] = [

@@ -3,15 +3,14 @@
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic")]
 
 mod bad_input;
+mod blocked;
 mod credentials;
 mod cycles;
-mod kills;
 mod layers;
 mod nonsense;
 mod overrides;
 mod records;
 mod references;
-mod taken_back;
 mod volumes;
 mod whole_path;
 

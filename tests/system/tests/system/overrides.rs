@@ -9,7 +9,7 @@ use schemas::{DrainStatus, Operation, Outcome};
 use system::Device;
 
 use crate::PROGRAM;
-use crate::kills::{blocked_site, until_blocked};
+use crate::blocked::{blocked_site, until_blocked};
 
 const FILE: &str = "/persist/kube-status/force-NodeDrainStatus-global.json";
 

@@ -8,7 +8,7 @@ use fake_cluster::Limit;
 use schemas::{DrainStatus, NodeDrainReport, Operation, Outcome};
 use system::Device;
 
-use crate::kills::{blocked_site, until_blocked};
+use crate::blocked::{blocked_site, until_blocked};
 use crate::overrides::ebb;
 
 #[test]

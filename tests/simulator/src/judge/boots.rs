@@ -1,0 +1,30 @@
+//! What is known of a device from one boot to the next.
+
+use serde_json::Value;
+
+use super::Judge;
+use crate::kernel;
+
+impl Judge {
+    /// The device goes down because nodeagent has told it to.
+    pub(crate) fn goes_down(&mut self, device: usize) {
+        let known = &mut self.devices[device];
+        known.is_down = true;
+        known.begins_boot();
+    }
+
+    /// A boot begins; what was in `/run` is gone unless it is kept.
+    pub(crate) fn boots(&mut self, device: usize, keeps_run: bool) {
+        let known = &mut self.devices[device];
+        known.asked_at = kernel::now();
+        known.eves_answers.clear();
+        known.order.begins_boot();
+        known.not_taken_since = None;
+        known.trials.keeps_run(keeps_run);
+        known.forget_half_a_request();
+        if !keeps_run {
+            known.requests.clear();
+            (known.report, known.status) = (Value::Null, None);
+        }
+    }
+}

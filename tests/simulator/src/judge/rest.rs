@@ -1,0 +1,87 @@
+//! What has to be in the end.
+
+use fake_cluster::FakeCluster;
+use schemas::{CommandLine, CommandState, DeviceOpStatus, Operation, Source, parse};
+use serde_json::Value;
+
+use super::{GHOST, Judge};
+use crate::device::{Device, image_id};
+use crate::world::is_unschedulable;
+
+impl Judge {
+    /// What is not at rest yet.
+    pub(crate) fn missing(&self, cluster: &FakeCluster, devices: &[Device]) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (device, known) in devices.iter().zip(&self.devices) {
+            // EVE's zedkube publishes an operator's order as it is, and answers nobody else then.
+            let is_confused = known.has_eve && known.overridden_at.is_some();
+            if known.is_wanted_here && !known.has_no_means && !is_confused {
+                missing.push(format!("the reboot of an operator on {} is not done", device.node));
+            }
+            for (operation, counter) in &known.wanted {
+                if !known.has_no_means && !is_confused && !is_settled(device, *operation, *counter) {
+                    missing.push(format!("{operation} {counter} of {} is not done", device.node));
+                }
+            }
+            let runs = device.version();
+            // It answers the first who asks, and nobody else. One who takes its command back leaves the other waiting.
+            let is_left_waiting = known.has_eve && !known.taken_back.is_empty();
+            if !known.has_no_means
+                && !is_confused
+                && !is_left_waiting
+                && !known.wanted_image.is_empty()
+                && known.wanted_image != runs
+                && !has_image_error(device, &known.wanted_image)
+            {
+                missing.push(format!("image {} of {} does not run", known.wanted_image, device.node));
+            }
+            if known.is_down {
+                missing.push(format!("{} is down", device.node));
+            }
+            let node = cluster.get("nodes", "", &device.node).unwrap_or_default();
+            // EVE's zedkube lifts any cordon at its start, and none at another time.
+            match (is_unschedulable(&node), known.is_cordoned) {
+                _ if known.has_eve => {}
+                (true, false) => missing.push(format!("{} is cordoned", device.node)),
+                (false, true) => missing.push(format!("the cordon of a person on {} is gone", device.node)),
+                _ => {}
+            }
+        }
+        let slots = cluster.get("configmaps", "kube-system", "ebb-slots-default").unwrap_or_default();
+        let taken = slots.get("data").and_then(Value::as_object);
+        for (node, entry) in taken.into_iter().flatten().filter(|(node, _)| *node != GHOST) {
+            missing.push(format!("{node} has a slot: {entry}"));
+        }
+        missing
+    }
+
+    pub(crate) fn at_rest(&mut self, cluster: &FakeCluster, devices: &[Device]) {
+        for missing in self.missing(cluster, devices) {
+            self.complain("everything is done and given back in the end", &missing);
+        }
+    }
+}
+
+/// True if device-op says that it does not carry this command of the controller out, and why: it is the first of its
+/// kind that a device sees, for example because the disk took no record until then, or it has failed for good.
+fn is_settled(device: &Device, operation: Operation, counter: u32) -> bool {
+    let text = device.text("/run/zedagent/DeviceOpStatus/global.json").unwrap_or_default();
+    let status: Option<DeviceOpStatus> = parse(text.as_bytes()).ok();
+    let is_it = |line: &CommandLine| {
+        (line.source, line.operation, line.counter) == (Source::Controller, operation, counter)
+            && match line.state {
+                CommandState::Recorded | CommandState::Failed => !line.reason.is_empty(),
+                // A reboot is done by a boot only.
+                CommandState::Done => operation != Operation::Reboot,
+                CommandState::Waiting | CommandState::HandedOver | CommandState::TakenBack => false,
+            }
+    };
+    status.is_some_and(|status| status.commands.iter().any(is_it))
+}
+
+/// True if baseos says why an image does not run.
+fn has_image_error(device: &Device, version: &str) -> bool {
+    let path = format!("/run/baseosmgr/BaseOsStatus/{}.json", image_id(version));
+    let status: Value = serde_json::from_str(&device.text(&path).unwrap_or_default()).unwrap_or_default();
+    status.get("Error").and_then(Value::as_str).is_some_and(|error| !error.is_empty())
+}

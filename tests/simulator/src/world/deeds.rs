@@ -1,0 +1,258 @@
+//! Carries out what is wrong with the cluster, what people do, and what happens to devices.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use fake_cluster::{Effect, GONE_AFTER, objects};
+use serde_json::{Value, json};
+
+use super::happening::{Deed, Happening, Mishap};
+use super::situations::WITHOUT_RECORD;
+use super::{MINUTE, SECOND, UNFREEZE, World, is_unschedulable, pick};
+use crate::judge::GHOST;
+use crate::kernel::{self, DiskFault};
+use crate::story::tell;
+use crate::trouble::{Trouble, is_refusal};
+
+/// A call to the API server that takes longer fails, unless calls before it did, too.
+const CALL_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What is in the folder of the record of zedkube's drain.
+pub(super) const RECORD: &str = "/run/zedkube/DrainRecord/";
+
+/// The annotation by which a person asks to leave a node cordoned.
+const KEEP_CORDONED: &str = "ebb.dev/keep-cordoned";
+
+impl World {
+    pub(super) fn trouble(&mut self, trouble: &Trouble) -> Result<()> {
+        tell("world", &trouble.words());
+        self.judge.sees_trouble(trouble);
+        match trouble {
+            Trouble::ApiDown => self.judge.api_is_away(),
+            Trouble::ApiUp => self.judge.api_is_back(),
+            Trouble::Lasts(..)
+            | Trouble::SilentWatches(_)
+            | Trouble::WatchesSpeak(_)
+            | Trouble::FrozenCache
+            | Trouble::Over => {
+                self.judge.disturbed();
+                if matches!(trouble, Trouble::Lasts("*", "*", _) | Trouble::Over) {
+                    self.judge.all_is_refused(!trouble.is_over());
+                }
+                let is_slow = |delay: &Duration| *delay >= CALL_DEADLINE;
+                if matches!(trouble, Trouble::Lasts(_, "nodes", Effect::Delay(delay)) if is_slow(delay)) {
+                    self.judge.calls_hang();
+                }
+            }
+            Trouble::Fault("*" | "get" | "list", "*" | "nodes", Effect::Hang | Effect::HangAfter, _) => {
+                self.judge.calls_hang();
+            }
+            Trouble::Fault(_, "*" | "nodes", Effect::Answer(_), times) => {
+                self.judge.nodes_are_refused(*times);
+            }
+            Trouble::Fault(_, _, Effect::DelayAfter(late), _) => self.judge.answers_are_late(*late),
+            Trouble::Fault(_, _, effect, times) if is_refusal(effect) => self.judge.refuses(*times),
+            Trouble::Fault(..)
+            | Trouble::SchedulerSees
+            | Trouble::CutWatches
+            | Trouble::ForgottenHistory
+            | Trouble::Paused(_)
+            | Trouble::BlindScheduler => {}
+        }
+        trouble.begin(&self.cluster)?;
+        // The end of all faults lets all kubelets run: those of devices that are down stay away.
+        for (index, device) in self.devices.iter().enumerate() {
+            if trouble.is_over() && self.judge.is_away(index) {
+                self.cluster.faults().stop_kubelet(&device.node);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn deed(&mut self, index: usize, deed: Deed) -> Result<()> {
+        let is_without_meaning = matches!(deed, Deed::RemoveFiles) && self.devices[index].eve.is_some();
+        if is_without_meaning {
+            return Ok(());
+        }
+        if deed.is_on_the_device() && self.judge.is_away(index) {
+            let is_a_duty = matches!(
+                deed,
+                Deed::Verb(UNFREEZE | WITHOUT_RECORD) | Deed::LongRequest(false) | Deed::Request(false)
+            );
+            if is_a_duty {
+                self.at(kernel::now() + MINUTE, Happening::Person(index, deed));
+            }
+            return Ok(());
+        }
+        match deed {
+            Deed::BindPod => {
+                let ends_after = pick(&[0, 1000, 20_000, 40_000]);
+                self.bind_pod(index, ends_after)?;
+            }
+            Deed::BindShortPod => {
+                let name = self.bind_pod(index, 0)?;
+                self.cluster.delete("pods", "default", &name);
+            }
+            Deed::RemoveBudget => self.remove_budget(index),
+            Deed::Cordon(is_cordoned) => self.cordon(index, is_cordoned)?,
+            Deed::KeepCordoned => self.keep_cordoned(index)?,
+            Deed::BadSlot(entry) => {
+                tell("world", &format!("somebody writes {entry:?} into the slot table"));
+                self.cluster.edit("configmaps", "kube-system", "ebb-slots-default", |table| {
+                    table["data"][GHOST] = json!(entry);
+                })?;
+            }
+            _ => self.deed_on_device(index, deed)?,
+        }
+        Ok(())
+    }
+
+    /// What a person does on the device.
+    fn deed_on_device(&mut self, index: usize, deed: Deed) -> Result<()> {
+        let device = &mut self.devices[index];
+        match deed {
+            Deed::Verb(words) => {
+                tell(&device.node, &format!("an operator: ebb {words}"));
+                device.run_verb(words);
+                if words.starts_with("force") {
+                    self.judge.overridden(index);
+                }
+            }
+            Deed::Override(order) => {
+                let written = device.override_drain(order);
+                tell(
+                    &device.node,
+                    &format!("an operator overrides the drain by a file: {order} {written:?}"),
+                );
+                if written.is_ok() {
+                    self.judge.ordered(index, order);
+                }
+            }
+            Deed::RemoveFiles => {
+                tell(&device.node, "somebody removes the files of zedkube");
+                device.remove_files();
+            }
+            Deed::RemoveLock(agent) => {
+                tell(&device.node, &format!("somebody removes the lock file of {}", agent.name()));
+                device.remove_lock(agent);
+                self.judge.lock_is_removed(index, agent);
+            }
+            Deed::BadFile => {
+                let written = device.write_nonsense();
+                tell(&device.node, &format!("somebody writes nonsense as a request: {written:?}"));
+            }
+            Deed::Request(is_there) => {
+                tell(&device.node, &format!("a person's request: {is_there}"));
+                device.request(is_there, "a new fan")?;
+            }
+            Deed::HalfRequest => {
+                tell(&device.node, "the file of a person's request is half written");
+                if device.write_half_a_request()? {
+                    self.judge.half_written(index);
+                }
+            }
+            Deed::LongRequest(is_there) => {
+                tell(&device.node, &format!("a person's request with a long text: {is_there}"));
+                device.request(is_there, &"x".repeat(65_400))?;
+            }
+            Deed::BindPod
+            | Deed::BindShortPod
+            | Deed::RemoveBudget
+            | Deed::Cordon(_)
+            | Deed::KeepCordoned
+            | Deed::BadSlot(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Somebody binds a pod to the node that takes so many milliseconds to end. Returns its name.
+    fn bind_pod(&mut self, index: usize, ends_after: u64) -> Result<String> {
+        self.planned += 1;
+        let (name, node) = (format!("late-{}", self.planned), &self.devices[index].node);
+        tell(node, &format!("somebody binds the pod {name} to it, which takes {ends_after} ms to end"));
+        let mut pod = objects::pod(&name, node);
+        pod["metadata"]["annotations"] = json!({GONE_AFTER: ends_after.to_string()});
+        self.cluster.apply(pod)?;
+        Ok(name)
+    }
+
+    pub(super) fn mishap(&mut self, index: usize, mishap: Mishap) -> Result<()> {
+        let (node, machine) = (self.devices[index].node.clone(), self.devices[index].machine);
+        let is_down = self.judge.is_down(index);
+        match mishap {
+            Mishap::SoftReboot if !is_down => {
+                tell(&node, "a soft reboot");
+                self.stop(index);
+                self.devices[index].begin_userspace()?;
+                self.start_all(index, kernel::now() + SECOND);
+                self.at(kernel::now() + 2 * SECOND, Happening::Repeat(index));
+            }
+            Mishap::Suspend(nanos) if !self.judge.is_away(index) => {
+                tell(&node, &format!("the device is suspended for {} s", nanos / SECOND));
+                self.cluster.faults().stop_kubelet(&node);
+                kernel::suspend(machine, nanos);
+                self.judge.suspended(index, nanos);
+                self.at(kernel::now() + nanos, Happening::Device(index, Mishap::Resumed));
+            }
+            Mishap::Resumed if !is_down => self.cluster.faults().start_kubelet(&node),
+            Mishap::SoftReboot | Mishap::Suspend(_) | Mishap::Resumed => {}
+            Mishap::ClockStep(nanos) => {
+                tell(&node, &format!("the wall clock is set by {} s", nanos / SECOND.cast_signed()));
+                kernel::step_clock(machine, nanos);
+            }
+            Mishap::Disk(fault) => {
+                tell(&node, &format!("the disk of /persist: {fault:?}"));
+                if fault.is_some() {
+                    self.judge.disk_is_bad(index);
+                }
+                let persist = self.devices[index].root.join("/persist");
+                kernel::set_disk_fault(&persist.to_string_lossy(), fault);
+            }
+            Mishap::NoRecord(is_so) => {
+                tell(&node, &format!("the record of the drain cannot be written: {is_so}"));
+                self.judge.is_off_record(index, is_so);
+                let root = self.devices[index].root.path().to_string_lossy().into_owned();
+                kernel::set_disk_fault(&format!("{root}{RECORD}"), is_so.then_some(DiskFault::Full));
+            }
+        }
+        Ok(())
+    }
+
+    /// A person removes the budget that lets no pod of the node go.
+    fn remove_budget(&self, device: usize) {
+        let node = &self.devices[device].node;
+        tell("world", &format!("somebody removes the budget of {node}'s pods"));
+        self.cluster.delete("poddisruptionbudgets", "default", &format!("web-{node}"));
+    }
+
+    /// A person cordons the node, if nobody has, or uncordons it.
+    pub(super) fn cordon(&mut self, device: usize, is_cordoned: bool) -> Result<()> {
+        let node = &self.devices[device].node;
+        let found = self.cluster.get("nodes", "", node).unwrap_or_default();
+        if is_unschedulable(&found) == is_cordoned {
+            return Ok(());
+        }
+        tell(node, if is_cordoned { "a person cordons the node" } else { "a person uncordons the node" });
+        self.cluster.edit("nodes", "", node, |node| {
+            node["spec"]["unschedulable"] = if is_cordoned { json!(true) } else { Value::Null };
+            if !is_cordoned {
+                node["metadata"]["annotations"][KEEP_CORDONED] = Value::Null;
+            }
+        })?;
+        self.judge.cordoned(device, is_cordoned);
+        Ok(())
+    }
+
+    /// A person wants the cordon of ours to stay.
+    pub(super) fn keep_cordoned(&mut self, device: usize) -> Result<()> {
+        let node = &self.devices[device].node;
+        if is_unschedulable(&self.cluster.get("nodes", "", node).unwrap_or_default()) {
+            tell(node, "a person asks to leave the node cordoned");
+            self.cluster.edit("nodes", "", node, |node| {
+                node["metadata"]["annotations"][KEEP_CORDONED] = json!("yes");
+            })?;
+            self.judge.cordoned(device, true);
+        }
+        Ok(())
+    }
+}
