@@ -23,7 +23,7 @@ mod by_logind;
 mod once;
 
 /// Time limit of a wait; it is reached only by a failure.
-const TOO_LONG: Duration = Duration::from_mins(1);
+const TOO_LONG: Duration = Duration::from_mins(5);
 
 struct Device {
     folder: TempDir,

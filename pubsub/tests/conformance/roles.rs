@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use nix::unistd::{Uid, geteuid, setuid};
+use nix::unistd::{Uid, setuid};
 
 use crate::raw::{Came, Link, Listener};
 use crate::topics::{STATUS, status_json};
@@ -53,15 +53,6 @@ impl Drop for Role {
         drop(self.child.stdin.take());
         self.child.wait().unwrap();
     }
-}
-
-/// True if this process may become another user; prints a line if not.
-pub(crate) fn can_be_another_user() -> bool {
-    let can_be = geteuid().is_root();
-    if !can_be {
-        tell("skipped: only root can play another user");
-    }
-    can_be
 }
 
 fn say(text: &str) {

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use crate::{FakeCluster, Settings};
 
 /// Time limit of every wait.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// A complete answer.
 #[derive(Debug)]

@@ -28,9 +28,11 @@ fn an_agent_dies_in_the_call_that_was_told() {
     assert!(dies("device-op:100000").contains("NEVER KILLED"));
 }
 
-/// The many histories of `scripts/test` run in an optimised program: `scripts/simulate`.
+/// The seeds in which something was wrong once, and some more. The many histories of `scripts/test real` run in an optimised
+/// program: `scripts/simulate`.
 #[test]
 fn no_invariant_is_broken() {
-    let output = run(&["--histories", "8", "--first", "1"]);
+    let known = include_str!("../corpus.txt").lines().filter(|line| !line.starts_with('#')).count();
+    let output = run(&["--histories", &(known + 40).to_string()]);
     assert!(output.status.success(), "{}", text(&output));
 }

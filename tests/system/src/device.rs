@@ -28,7 +28,7 @@ pub const ACTIONS: &str = "/persist/device-actions.jsonl";
 pub const ACTIVATIONS: &str = "/persist/status/baseosmgr/device-actions.jsonl";
 
 /// Time limit of a wait for something that normally takes a second or two: the machine may be busy.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Poll interval of files.
 const LOOK: Duration = Duration::from_millis(2);

@@ -15,7 +15,7 @@ const TOKENS: &str = include_str!("../../../packaging/kubernetes/ebb-tokens.yaml
 const ACCOUNT: &str = "ebb-node";
 
 /// Time limit for a new role: the API server knows the role once its own watch has reported it.
-const KNOWN_LIMIT: Duration = Duration::from_secs(30);
+const KNOWN_LIMIT: Duration = Duration::from_mins(5);
 
 /// Requests that show that the server knows a role of the manifests: verb, object, and whether it is in kube-system.
 const SIGNS: [(&str, &str, bool); 3] = [

@@ -18,7 +18,7 @@ use serde_json::Value;
 pub(crate) const AGENTS: [&str; 4] = [agent::ZEDKUBE, agent::ZEDAGENT, agent::NODEAGENT, agent::BASEOSMGR];
 
 /// Limit for steps that normally take a second or two: the machine may be busy.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Between two looks at a lock.
 const LOOK: Duration = Duration::from_millis(5);

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::site::{Said, program, said};
 
 /// Far more than anything here takes.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Dropping it kills its agents.
 pub(crate) struct Device {

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_ebb");
 
 /// Far more than anything here takes.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Three nodes and a folder.
 pub(crate) struct Site {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use cluster::drainer::Drain;
 use cluster::{Cluster, Drainer};
 use contract::driving::{clock, count};
-pub(crate) use contract::driving::{end, line, run, stage, turn, until};
+pub(crate) use contract::driving::{end, line, stage, turn, until};
 use contract::{Client, Target};
 use drain::Policy;
 use drain::diagnosis::Blocked;

@@ -36,7 +36,7 @@ mod listing;
 #[cfg(test)]
 mod waiting;
 
-contract::cases_for_both! {crate::driving::run, {
+contract::cases_for_both! {contract::run, {
     answers {
         t01_a_budget_refuses_until_it_has_room,
         t02_a_busy_server_is_asked_again_when_it_says,
@@ -68,7 +68,7 @@ contract::cases_for_both! {crate::driving::run, {
     }
 }}
 
-contract::cases! {only_fake, crate::driving::run, contract::Target::fake, {
+contract::cases! {only_fake, contract::run, contract::Target::fake, {
     answers {
         t06_another_version_is_no_other_pod,
         t09_a_negative_budget_passes,
@@ -101,7 +101,7 @@ contract::cases! {only_fake, crate::driving::run, contract::Target::fake, {
 }}
 
 // These cases stop or freeze a part of the control plane.
-contract::cases_with_faults! {crate::driving::run, {
+contract::cases_with_faults! {contract::run, {
     answers {
         t09_too_many_disrupted_pods_pass,
     }

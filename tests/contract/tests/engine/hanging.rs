@@ -19,7 +19,9 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::outages::{FAKE_ONLY, is_away};
-use crate::scene::{PASSING, Scene, end, is_half_proven, patient, says, stage, turn, until, until_looked};
+use crate::scene::{
+    PASSING, Scene, end, expire, is_half_proven, patient, says, stage, turn, until, until_looked,
+};
 use crate::stages::{At, reach};
 
 /// Time limit of an eviction.
@@ -78,8 +80,10 @@ pub(crate) async fn an_eviction_that_is_never_answered_is_sent_again(target: &Ta
         let Some(Stage::Paused { text, .. }) = stage(drain, "a") else { return None };
         Some(text)
     };
-    // The call runs in a task of its own, by the real clock.
-    tokio::time::sleep(EVICTION_DEADLINE).await;
+    while scene.sent("create", "pods/eviction")? == 0 {
+        tokio::task::yield_now().await;
+    }
+    expire(EVICTION_DEADLINE).await;
     let words = until(&mut drain, "it is given up", words).await?;
     assert!(words.contains("no answer within 35 s"), "{words}");
     assert_eq!(end(&mut drain).await?, Outcome::Drained);

@@ -27,7 +27,7 @@ mod stages;
 #[cfg(test)]
 mod storage;
 
-contract::cases_for_both! {crate::scene::run, {
+contract::cases_for_both! {contract::run, {
     filters {
         t30_a_daemon_set_that_cannot_be_read,
         t31_a_third_partys_daemon_set,
@@ -85,7 +85,7 @@ contract::cases_for_both! {crate::scene::run, {
     }
 }}
 
-contract::cases! {only_fake, crate::scene::run, contract::Target::fake, {
+contract::cases! {only_fake, contract::run, contract::Target::fake, {
     storage {
         t46_no_attachments_are_served,
     }
@@ -121,7 +121,7 @@ contract::cases! {only_fake_large, contract::run, contract::Target::fake, {
 
 // These cases stop or freeze a part of the control plane, so each has a control plane of its own. After an outage the
 // real controllers are away for up to a minute more (M5), in which no other case can be set up.
-contract::cases_with_faults_apart! {crate::scene::run, {
+contract::cases_with_faults_apart! {contract::run, {
     filters {
         t29_an_orphan_of_a_daemon_set,
     }

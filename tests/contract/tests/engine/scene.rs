@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use cluster::drainer::Drain;
 use cluster::{Cordoned, Drainer};
 use contract::driving::{clock, count};
-pub(crate) use contract::driving::{end, line, run, stage, told, turn, until};
+pub(crate) use contract::driving::{end, expire, line, stage, told, turn, until};
 use contract::{Change, Client, Place, Target};
 use drain::Policy;
 use drain::progress::VolumeLine;

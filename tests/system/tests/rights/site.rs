@@ -11,7 +11,7 @@ use crate::PROGRAM;
 use crate::webhook::Webhook;
 
 /// Time limit of a wait, for a busy machine.
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_mins(5);
 
 /// The ConfigMap of the slots, with the name in the role.
 const SLOTS: &str = "ebb-slots-default";
@@ -74,7 +74,7 @@ impl Site {
         self.plane.apply(&kinds)?;
         for kind in &kinds {
             let name = format!("crd/{}", kind["metadata"]["name"].as_str().unwrap_or_default());
-            self.plane.run(&["wait", "--for=condition=established", &name, "--timeout=60s"])?;
+            self.plane.run(&["wait", "--for=condition=established", &name, "--timeout=5m"])?;
         }
         let machine = json!({
             "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
@@ -106,21 +106,14 @@ impl Site {
         all.push(objects::stateful_set(namespace, "db", 1));
         all.push(daemon_set(namespace));
         self.plane.apply(&all)?;
-        self.plane.run(&[
-            "rollout",
-            "status",
-            "statefulset/db",
-            "--namespace",
-            namespace,
-            "--timeout=60s",
-        ])?;
+        self.plane.run(&["rollout", "status", "statefulset/db", "--namespace", namespace, "--timeout=5m"])?;
         self.plane.run(&[
             "rollout",
             "status",
             "daemonset/sensor",
             "--namespace",
             namespace,
-            "--timeout=60s",
+            "--timeout=5m",
         ])?;
         until("the volume is attached", LIMIT, || {
             Ok((!self.plane.list(&["volumeattachments"])?.is_empty()).then_some(()))

@@ -38,7 +38,7 @@ impl Site {
             objects::deployment(namespace, "web", 2),
             objects::disruption_budget(namespace, "web", ("minAvailable", 2)),
         ])?;
-        plane.run(&["rollout", "status", "deployment/web", "--namespace", namespace, "--timeout=60s"])?;
+        plane.run(&["rollout", "status", "deployment/web", "--namespace", namespace, "--timeout=5m"])?;
         plane.run(&["uncordon", &pool.nodes[1]])?;
         let folder = tempfile::tempdir()?;
         let kubeconfig = folder.path().join("kubeconfig");

@@ -23,7 +23,7 @@ fn site() -> Result<(ControlPlane, Pool, Device)> {
     }
     all.push(objects::stateful_set(&pool.name, "db", PODS));
     plane.apply(&all)?;
-    plane.run(&["rollout", "status", "statefulset/db", "--namespace", &pool.name, "--timeout=60s"])?;
+    plane.run(&["rollout", "status", "statefulset/db", "--namespace", &pool.name, "--timeout=5m"])?;
     until("the volumes are attached", std::time::Duration::from_mins(1), || {
         Ok((attached(&plane, &pool)? == PODS as usize).then_some(()))
     })?;

@@ -30,8 +30,8 @@ impl Site {
         let mut bare = objects::pod(namespace, "bare");
         bare["spec"]["nodeName"] = json!(pool.nodes[0]);
         plane.apply(&[bare])?;
-        plane.run(&["rollout", "status", "deployment/web", "--namespace", namespace, "--timeout=60s"])?;
-        plane.run(&["rollout", "status", "daemonset/sensor", "--namespace", namespace, "--timeout=60s"])?;
+        plane.run(&["rollout", "status", "deployment/web", "--namespace", namespace, "--timeout=5m"])?;
+        plane.run(&["rollout", "status", "daemonset/sensor", "--namespace", namespace, "--timeout=5m"])?;
         let device = Device::in_pool(PROGRAM, &plane, &pool, &pool.nodes[0])?;
         Ok(Self { plane, pool, device })
     }
