@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::cluster::FakeCluster;
 use crate::reply::Reply;
 use crate::settings::Controller;
@@ -12,7 +14,7 @@ use crate::settings::Controller;
 const MAX_RULES: usize = 1024;
 
 /// A rule: an effect on the requests that match.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Fault {
     verb: String,
     resource: String,
@@ -25,7 +27,7 @@ pub struct Fault {
 }
 
 /// The effect of a fault on a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Effect {
     /// The client gets this answer; the request is not carried out.
     Answer(Reply),
@@ -33,6 +35,8 @@ pub enum Effect {
     AnswerAfter(Reply),
     /// The request waits, then goes on as usual.
     Delay(Duration),
+    /// The request waits until this is true, then goes on as usual.
+    Until(watch::Receiver<bool>),
     /// The request is carried out, and the answer comes later: it tells what was true when the request came.
     DelayAfter(Duration),
     /// The connection is reset; the request is not carried out.

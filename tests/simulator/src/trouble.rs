@@ -146,6 +146,7 @@ fn effect_kind(effect: &Effect) -> String {
         Effect::Answer(reply) | Effect::AnswerAfter(reply) => reply.code.to_string(),
         Effect::Delay(_) => "slow".to_owned(),
         Effect::DelayAfter(_) => "late answer".to_owned(),
+        Effect::Until(_) => "held request".to_owned(),
         Effect::ResetBefore => "reset before".to_owned(),
         Effect::ResetAfter => "reset after".to_owned(),
         Effect::Hang => "hangs before".to_owned(),

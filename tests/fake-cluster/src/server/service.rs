@@ -65,6 +65,11 @@ async fn with_fault(shared: &Arc<Shared>, reset: &Reset, parts: &Parts, call: &C
             tokio::time::sleep(delay).await;
             perform(shared, parts, call)
         }
+        Some(Effect::Until(mut gate)) => {
+            // Without a test that could open it, it is open.
+            drop(gate.wait_for(|is_open| *is_open).await);
+            perform(shared, parts, call)
+        }
         Some(Effect::DelayAfter(delay)) => {
             let outgoing = perform(shared, parts, call);
             tokio::time::sleep(delay).await;
