@@ -1,7 +1,7 @@
 //! Finds the six programs in `KUBEBUILDER_ASSETS` or in the cache, or builds them once from pinned Go modules.
 //!
-//! The modules are `go/{kubernetes,etcd,kwok}`; their `go.sum` pins every source by checksum. A build takes about
-//! six minutes on two cores and is kept in `${XDG_CACHE_HOME:-~/.cache}/ebb/control-plane/<versions>/`.
+//! The modules are `go/{kubernetes-*,etcd,kwok}`; their `go.sum` pins every source by checksum. A build takes three to six
+//! minutes on two cores and is kept in `${XDG_CACHE_HOME:-~/.cache}/ebb/control-plane/<versions>/`.
 
 use std::{
     env, fs,
@@ -13,8 +13,61 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::credentials::write_private;
 
-/// The version of Kubernetes: that of EVE's k3s.
-pub const KUBERNETES: &str = "1.34.2";
+/// Environment variable that chooses one of [`RELEASES`] by its minor version, as `1.31`.
+const CHOICE: &str = "EBB_KUBERNETES";
+
+/// A release of Kubernetes that a control plane can have.
+#[derive(Debug)]
+struct Release {
+    version: &'static str,
+    files: [(&'static str, &'static str); 3],
+}
+
+macro_rules! release {
+    ($version:literal, $folder:literal) => {
+        Release {
+            version: $version,
+            files: [
+                ("go.mod", include_str!(concat!("../go/", $folder, "/go.mod"))),
+                ("go.sum", include_str!(concat!("../go/", $folder, "/go.sum"))),
+                ("tools.go", include_str!(concat!("../go/", $folder, "/tools.go"))),
+            ],
+        }
+    };
+}
+
+/// The releases that ebb is tested with (README.md, "Versions"): the one of EVE's k3s, which is used unless another is
+/// chosen, the oldest and the newest.
+const RELEASES: [Release; 3] = [
+    release!("1.34.2", "kubernetes-1.34"),
+    release!("1.31.0", "kubernetes-1.31"),
+    release!("1.37.2", "kubernetes-1.37"),
+];
+
+impl Release {
+    /// The release that the environment chooses.
+    fn chosen() -> Result<&'static Self> {
+        Self::by_minor(env::var_os(CHOICE).as_deref().and_then(|minor| minor.to_str()).unwrap_or_default())
+    }
+
+    /// The release with this minor version, as `1.31`; the first if it is empty.
+    fn by_minor(minor: &str) -> Result<&'static Self> {
+        let found = RELEASES.iter().find(|release| minor.is_empty() || release.minor() == minor);
+        let known = RELEASES.map(|release| release.minor());
+        found.with_context(|| format!("{CHOICE} is `{minor}`; there are {}", known.join(", ")))
+    }
+
+    /// Major and minor version, as `1.31`.
+    fn minor(&self) -> &'static str {
+        self.version.rsplit_once('.').map_or(self.version, |(minor, _patch)| minor)
+    }
+
+    /// Name of a build. It changes with every version, so a folder of the cache never changes.
+    fn build(&self) -> String {
+        format!("kubernetes-{}_etcd-{ETCD}_kwok-{KWOK}_{}", self.version, env::consts::ARCH)
+    }
+}
+
 /// The etcd release.
 pub const ETCD: &str = "3.6.16";
 /// The kwok release.
@@ -42,10 +95,11 @@ impl Binaries {
         {
             return Ok(Self { folder });
         }
+        let release = Release::chosen()?;
         let cache = cache_folder()?;
-        let folder = cache.join(versions());
+        let folder = cache.join(release.build());
         if !has_all(&folder) {
-            build_once(&cache, &folder)?;
+            build_once(release, &cache, &folder)?;
         }
         Ok(Self { folder })
     }
@@ -77,18 +131,13 @@ struct Module {
     linker_flags: String,
 }
 
-fn modules() -> [Module; 3] {
-    let (major_minor, _patch) = KUBERNETES.rsplit_once('.').unwrap_or((KUBERNETES, ""));
-    let (major, minor) = major_minor.split_once('.').unwrap_or((major_minor, ""));
-    let version = "k8s.io/component-base/version";
+fn modules(release: &Release) -> [Module; 3] {
+    let (major, minor) = release.minor().split_once('.').unwrap_or_default();
+    let (number, version) = (release.version, "k8s.io/component-base/version");
     [
         Module {
             name: "kubernetes",
-            files: [
-                ("go.mod", include_str!("../go/kubernetes/go.mod")),
-                ("go.sum", include_str!("../go/kubernetes/go.sum")),
-                ("tools.go", include_str!("../go/kubernetes/tools.go")),
-            ],
+            files: release.files,
             packages: &[
                 "k8s.io/kubernetes/cmd/kube-apiserver",
                 "k8s.io/kubernetes/cmd/kube-controller-manager",
@@ -97,7 +146,7 @@ fn modules() -> [Module; 3] {
             ],
             output: "",
             linker_flags: format!(
-                "-s -w -X {version}.gitVersion=v{KUBERNETES} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
+                "-s -w -X {version}.gitVersion=v{number} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
             ),
         },
         Module {
@@ -129,11 +178,6 @@ fn has_all(folder: &Path) -> bool {
     PROGRAMS.iter().all(|program| folder.join(program).is_file())
 }
 
-/// Name of a build. It changes with every version, so a folder of the cache never changes.
-fn versions() -> String {
-    format!("kubernetes-{KUBERNETES}_etcd-{ETCD}_kwok-{KWOK}_{}", env::consts::ARCH)
-}
-
 fn cache_folder() -> Result<PathBuf> {
     let base = match env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
         Some(base) => PathBuf::from(base),
@@ -144,21 +188,21 @@ fn cache_folder() -> Result<PathBuf> {
 }
 
 /// Builds into a temporary folder under a lock and renames it, so that `folder` is complete whenever it exists.
-fn build_once(cache: &Path, folder: &Path) -> Result<()> {
+fn build_once(release: &Release, cache: &Path, folder: &Path) -> Result<()> {
     require_go()?;
     fs::create_dir_all(cache).with_context(|| format!("cannot create `{}`", cache.display()))?;
-    let lock_path = cache.join(format!("{}.lock", versions()));
+    let lock_path = cache.join(format!("{}.lock", release.build()));
     let lock = fs::File::create(&lock_path)
         .with_context(|| format!("cannot create lock `{}`", lock_path.display()))?;
     lock.lock().with_context(|| format!("cannot lock `{}`", lock_path.display()))?;
     if has_all(folder) {
         return Ok(());
     }
-    announce();
+    announce(release);
     let temporary = tempfile::Builder::new().prefix("building-").tempdir_in(cache)?;
     let output = temporary.path().join("output");
     fs::create_dir(&output)?;
-    for module in modules() {
+    for module in modules(release) {
         build(&module, temporary.path(), &output)?;
     }
     ensure!(has_all(&output), "Go built into `{}`, but not all of {}", output.display(), PROGRAMS.join(", "));
@@ -169,9 +213,10 @@ fn build_once(cache: &Path, folder: &Path) -> Result<()> {
     clippy::print_stderr,
     reason = "the caller looks hung for minutes otherwise; there is no log in a test"
 )]
-fn announce() {
+fn announce(release: &Release) {
     eprintln!(
-        "control-plane: building Kubernetes {KUBERNETES}, etcd {ETCD} and kwok {KWOK} once; about six minutes on two cores"
+        "control-plane: building Kubernetes {}, etcd {ETCD} and kwok {KWOK} once; three to six minutes on two cores",
+        release.version
     );
 }
 
@@ -225,26 +270,38 @@ mod tests {
     /// The constants and the Go modules of this repository must be raised together.
     #[test]
     fn go_modules_pin_the_named_versions() {
-        for (module, line) in [
-            ("kubernetes", format!("require k8s.io/kubernetes v{KUBERNETES}")),
-            ("etcd", format!("require go.etcd.io/etcd/server/v3 v{ETCD}")),
-            ("kwok", format!("require sigs.k8s.io/kwok v{KWOK}")),
-        ] {
-            let found = modules().into_iter().find(|candidate| candidate.name == module).unwrap();
-            let (_, text) = found.files[0];
-            assert!(text.lines().any(|candidate| candidate == line), "go/{module}/go.mod lacks `{line}`");
+        for release in &RELEASES {
+            for (module, line) in [
+                ("kubernetes", format!("require k8s.io/kubernetes v{}", release.version)),
+                ("etcd", format!("require go.etcd.io/etcd/server/v3 v{ETCD}")),
+                ("kwok", format!("require sigs.k8s.io/kwok v{KWOK}")),
+            ] {
+                let found = modules(release).into_iter().find(|candidate| candidate.name == module).unwrap();
+                let (_, text) = found.files[0];
+                assert!(text.lines().any(|candidate| candidate == line), "go.mod lacks `{line}`");
+            }
         }
     }
 
     /// Kubernetes publishes its staging modules as v0.<minor>.<patch>; modules of another release would not fit.
     #[test]
     fn staging_modules_are_of_the_same_release() {
-        let staging = format!("v0.{}", KUBERNETES.strip_prefix("1.").unwrap());
-        let replaced: Vec<&str> =
-            modules()[0].files[0].1.lines().filter(|line| line.contains(" => ")).collect();
-        assert!(!replaced.is_empty());
-        for line in replaced {
-            assert!(line.ends_with(&staging), "not {staging}: {line}");
+        for release in &RELEASES {
+            let staging = format!("v0.{}", release.version.strip_prefix("1.").unwrap());
+            let lines = release.files[0].1.lines();
+            let replaced: Vec<&str> = lines.filter(|line| line.contains(" => ")).collect();
+            assert!(!replaced.is_empty());
+            for line in replaced {
+                assert!(line.ends_with(&staging), "not {staging}: {line}");
+            }
         }
+    }
+
+    #[test]
+    fn a_release_is_chosen_by_its_minor_version() {
+        let chosen =
+            |minor| Release::by_minor(minor).map(|release| release.version).map_err(|e| e.to_string());
+        assert_eq!((chosen(""), chosen("1.37")), (Ok("1.34.2"), Ok("1.37.2")));
+        assert_eq!(chosen("1.2").unwrap_err(), "EBB_KUBERNETES is `1.2`; there are 1.34, 1.31, 1.37");
     }
 }

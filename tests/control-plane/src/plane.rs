@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How long a shared plane may take to answer: it runs already.
-const ATTACH_LIMIT: Duration = Duration::from_secs(20);
+const ATTACH_LIMIT: Duration = Duration::from_mins(5);
 
 /// A control plane, started by this process or shared by another one.
 ///

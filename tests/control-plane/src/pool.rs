@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{objects, plane::ControlPlane, wait::until};
 
 /// Time limit for nodes and namespaces to be usable, on a busy machine.
-const USABLE_LIMIT: Duration = Duration::from_mins(1);
+const USABLE_LIMIT: Duration = Duration::from_mins(5);
 
 /// The namespace and the nodes of one test on a shared control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]

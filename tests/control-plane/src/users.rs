@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Time limit for a new role: the API server knows the role once its own watch has reported it.
-const ROLE_LIMIT: Duration = Duration::from_secs(20);
+const ROLE_LIMIT: Duration = Duration::from_mins(5);
 
 impl ControlPlane {
     /// Creates a service account with the rights in `rules`, cluster-wide, and returns its kubeconfig.
