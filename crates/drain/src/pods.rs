@@ -125,17 +125,22 @@ impl Pods {
         self.forget_the_gone(snapshot, planned);
         let is_begun = self.is_begun();
         let mut may_return = false;
-        for (pod, planned) in snapshot.pods.iter().zip(planned).filter(|(_, planned)| planned.must_leave()) {
-            let uid = &pod.id.uid;
-            if !self.tracks.contains_key(uid) {
-                may_return |= newcomers != Newcomers::First || pod.tolerates_cordon;
-                let returns = if newcomers == Newcomers::PastTheCordon { self.returns(pod) } else { 0 };
-                let refused_since = self.refused_before.remove(uid);
-                self.tracks.insert(uid.clone(), Track::new(planned, pod, returns, refused_since, now));
-            }
-            if let Some(track) = self.tracks.get_mut(uid) {
+        let must_leave = snapshot.pods.iter().zip(planned).filter(|(_, planned)| planned.must_leave());
+        let (known, new): (Vec<_>, Vec<_>) =
+            must_leave.partition(|(pod, _)| self.tracks.contains_key(&pod.id.uid));
+        // The known pods come first: a new pod has come back only if one of them is leaving or has left.
+        for (pod, planned) in known {
+            if let Some(track) = self.tracks.get_mut(&pod.id.uid) {
                 track.see(planned, pod, &snapshot.budgets, is_begun, now, policy);
             }
+        }
+        for (pod, planned) in new {
+            may_return |= newcomers != Newcomers::First || pod.tolerates_cordon;
+            let returns = if newcomers == Newcomers::PastTheCordon { self.returns(pod) } else { 0 };
+            let refused_since = self.refused_before.remove(&pod.id.uid);
+            let mut track = Track::new(planned, pod, returns, refused_since, now);
+            track.see(planned, pod, &snapshot.budgets, is_begun, now, policy);
+            self.tracks.insert(pod.id.uid.clone(), track);
         }
         may_return
     }

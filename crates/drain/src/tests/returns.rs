@@ -65,6 +65,22 @@ fn a_replacement_beside_a_pod_that_is_still_going_counts_too() {
     assert_eq!(bench.track("1").returns(), 1);
 }
 
+/// A busy machine sees in one snapshot that a pod is going and that its replacement has come, in the order of their names.
+#[test]
+fn a_replacement_counts_wherever_it_stands_in_the_snapshot() {
+    for is_first in [false, true] {
+        let mut bench = settled();
+        bench.snapshot(with(vec![of("set", "0")]));
+        let going = PodView { controller: of("set", "0").controller, ..terminating("0") };
+        let mut pods = vec![going, of("set", "1")];
+        if is_first {
+            pods.reverse();
+        }
+        bench.snapshot(with(pods));
+        assert_eq!(bench.track("1").returns(), 1, "the replacement comes first: {is_first}");
+    }
+}
+
 #[test]
 fn others_do_not_return() {
     let bare = |uid: &str| PodView { controller: None, ..pod(uid) };
