@@ -35,6 +35,19 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
+/// A [`place`] with a key and links to it, as a kubelet keeps its certificates: `link/current.pem` leads to
+/// `pki/2026.pem`.
+fn with_links() -> TempDir {
+    let folder = place();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("pki")).unwrap();
+    write(&path("pki/2026.pem"), b"key");
+    mode(&path("pki/2026.pem"), 0o600);
+    symlink("2026.pem", path("pki/current.pem")).unwrap();
+    symlink(path("pki"), path("link")).unwrap();
+    folder
+}
+
 fn why(path: &Path) -> String {
     Trust::RootOrSelf.read(path).map_or_else(|error| error.to_string(), |_| String::new())
 }
@@ -62,12 +75,8 @@ fn a_file_that_others_may_write_or_own_is_refused() {
 
 #[test]
 fn as_root_what_another_user_owns_is_refused() {
-    let folder = place();
+    let folder = with_links();
     let path = |name: &str| folder.path().join(name);
-    fs::create_dir(path("pki")).unwrap();
-    write(&path("pki/2026.pem"), b"key");
-    symlink("2026.pem", path("pki/current.pem")).unwrap();
-    symlink(path("pki"), path("link")).unwrap();
     chown(path("pki"), Some(STRANGER), None).unwrap();
     assert!(why(&path("link/current.pem")).contains("owned by user 65534"));
     let file = path("pki/2026.pem");
@@ -101,13 +110,8 @@ fn what_is_no_file_hangs_nobody() {
 /// As `kubelet-client-current.pem` links to the newest certificate.
 #[test]
 fn links_are_followed_through_folders_of_ours_only() {
-    let folder = place();
+    let folder = with_links();
     let path = |name: &str| folder.path().join(name);
-    fs::create_dir(path("pki")).unwrap();
-    write(&path("pki/2026.pem"), b"key");
-    mode(&path("pki/2026.pem"), 0o600);
-    symlink("2026.pem", path("pki/current.pem")).unwrap();
-    symlink(path("pki"), path("link")).unwrap();
     symlink("../pki/../link/current.pem", path("pki/long.pem")).unwrap();
     symlink("circle", path("circle")).unwrap();
     symlink("nowhere", path("dangling")).unwrap();

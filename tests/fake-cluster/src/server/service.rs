@@ -51,7 +51,7 @@ pub(super) async fn handle(shared: Arc<Shared>, reset: Reset, request: Request<I
 
 async fn with_fault(shared: &Arc<Shared>, reset: &Reset, parts: &Parts, call: &Call) -> Outgoing {
     let effect = fault(shared, parts, call);
-    if effect.as_ref().is_some_and(|effect| !matches!(effect, Effect::Delay(_))) {
+    if effect.as_ref().is_some_and(|effect| !matches!(effect, Effect::Delay(_) | Effect::Until(_))) {
         shared.log.meets_fault();
     }
     match effect {
