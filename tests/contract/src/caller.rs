@@ -19,8 +19,6 @@ pub enum Change {
     Merge,
     /// Kubernetes' own format: lists are merged by key.
     Strategic,
-    /// RFC 6902: a list of operations.
-    Json,
 }
 
 impl Change {
@@ -28,7 +26,6 @@ impl Change {
         match self {
             Self::Merge => "application/merge-patch+json",
             Self::Strategic => "application/strategic-merge-patch+json",
-            Self::Json => "application/json-patch+json",
         }
     }
 }

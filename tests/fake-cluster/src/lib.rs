@@ -5,8 +5,8 @@
 //! answers of the eviction subresource are those that a server of version 1.34 was measured to give.
 //! [`FakeCluster::faults`] makes it fail, [`FakeCluster::requests`] shows which client sent which requests.
 //!
-//! The fake has no server-side apply, admission webhooks, RBAC, validation of specifications, rolling updates or
-//! `deletecollection`. A fault can give the answers of the first three.
+//! The fake has no server-side apply, admission webhooks, RBAC, JSON patch, validation of specifications, rolling updates
+//! or `deletecollection`. A fault can give the answers of the first three.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,6 +1,5 @@
-//! PATCH: the three patch formats, applied to an object in memory.
+//! PATCH: the two patch formats, applied to an object in memory.
 
-mod json_patch;
 mod merge;
 mod strategic;
 #[cfg(test)]
@@ -12,18 +11,14 @@ use crate::refusal::Refusal;
 
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const JSON: &str = "application/json-patch+json";
 
-/// The object after the patch. Server-side apply is not supported.
+/// The object after the patch. JSON patch and server-side apply are not supported.
 pub(crate) fn apply(content_type: &str, object: &Value, patch: &[u8]) -> Result<Value, Refusal> {
-    if ![MERGE, STRATEGIC, JSON].contains(&content_type) {
-        return Err(Refusal::unsupported_media_type(content_type, &[JSON, MERGE, STRATEGIC].join(", ")));
+    if ![MERGE, STRATEGIC].contains(&content_type) {
+        return Err(Refusal::unsupported_media_type(content_type, &[MERGE, STRATEGIC].join(", ")));
     }
     let patch: Value = serde_json::from_slice(patch)
         .map_err(|error| Refusal::bad_request(format!("error decoding patch: {error}")))?;
-    if content_type == JSON {
-        return json_patch::apply(object, &patch);
-    }
     if !patch.is_object() {
         return Err(Refusal::bad_request("error decoding patch: a merge patch must be a JSON map"));
     }

@@ -5,7 +5,7 @@ use control_plane::objects::POOL;
 use fake_cluster::{Effect, Fault};
 use serde_json::{Value, json};
 
-use super::webhook::Webhook;
+use super::webhook::{WEBHOOK, Webhook};
 use super::{Server, Target};
 use crate::caller::{Caller, Change};
 use crate::reply::Reply;
@@ -42,7 +42,7 @@ impl Target {
         let configuration =
             format!("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{namespace}");
         let admin = self.admin().await?;
-        admin.patch(&configuration, Change::Json, &nodes_instead(namespace)).await?.object()?;
+        admin.patch(&configuration, Change::Strategic, &nodes_instead(namespace)).await?.object()?;
         let path = format!("/api/v1/nodes/{node}?dryRun=All");
         let note = json!({"metadata": {"annotations": {"example.org/note": "probe"}}});
         let probe = async |caller: Caller| caller.patch(&path, Change::Merge, &note).await;
@@ -88,9 +88,8 @@ impl Held<'_> {
 fn nodes_instead(pool: &str) -> Value {
     let rule =
         json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"]});
-    json!([
-        {"op": "replace", "path": "/webhooks/0/rules", "value": [rule]},
-        {"op": "add", "path": "/webhooks/0/objectSelector", "value": {"matchLabels": {POOL: pool}}},
-        {"op": "replace", "path": "/webhooks/0/namespaceSelector", "value": {}},
-    ])
+    json!({"webhooks": [{
+        "name": WEBHOOK, "rules": [rule], "objectSelector": {"matchLabels": {POOL: pool}},
+        "namespaceSelector": {"matchLabels": null},
+    }]})
 }

@@ -57,7 +57,7 @@ contract::cases_for_both! {contract::run, {
         a_stale_version_is_refused,
         a_lease_changes_hands_once,
         null_in_a_merge_patch_removes,
-        three_forms_of_a_patch,
+        two_forms_of_a_patch,
         a_patch_that_changes_nothing_writes_nothing,
         spec_and_status_are_written_apart,
         generations_count_changes_of_the_spec,

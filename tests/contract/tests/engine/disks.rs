@@ -122,8 +122,11 @@ impl<'a> Disks<'a> {
         let path = self.attachment(volume, node, |_| true).await?;
         // Added as the first finalizer: kwok removes its own by its index in the list, and sometimes a second time from
         // an old view, which removes whatever has that index by then.
-        let add = json!([{"op": "add", "path": "/metadata/finalizers/0", "value": HOLD}]);
-        self.place.caller().patch(&path, Change::Json, &add).await?.object().map(drop)
+        let found = self.place.caller().get(&path).await?.object()?;
+        let known = found["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let finalizers: Vec<Value> = [json!(HOLD)].into_iter().chain(known).collect();
+        let hold = json!({"metadata": {"finalizers": finalizers}});
+        self.place.caller().patch(&path, Change::Merge, &hold).await?.object().map(drop)
     }
 
     /// Waits until the volume's detach has begun, and lets it end.
