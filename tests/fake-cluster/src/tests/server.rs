@@ -92,6 +92,8 @@ async fn methods_and_odd_urls() {
         ("GET", "/api/v1/namespaces/default/nodes", 404),
         ("GET", "/api/v1/namespaces/default/pods/a/log", 404),
         ("GET", "/api/v1/namespaces/default/pods/a/b/c", 404),
+        ("GET", "/api/v1/namespaces/default/pods/a/eviction", 405),
+        ("POST", "/api/v1/nodes/edge-a/eviction", 404),
     ] {
         assert_eq!(call(&cluster, method, path, "").await.code, code, "{method} {path}");
     }
