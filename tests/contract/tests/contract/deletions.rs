@@ -37,6 +37,8 @@ pub(crate) async fn a_deletion_gives_grace_which_can_be_made_shorter(target: &Ta
         (json!({"gracePeriodSeconds": 10}), (10, deadline - 20)),
         (json!({"gracePeriodSeconds": 20}), (10, deadline - 20)),
         (json!({}), (10, deadline - 20)),
+        // The server reads a negative grace as one second.
+        (json!({"gracePeriodSeconds": -1}), (1, deadline - 29)),
     ] {
         assert_eq!(ends(&delete(&place, "pods/a", options.clone()).await?), Some(expected), "{options}");
         assert_eq!(ends(&place.get("pods/a").await?), Some(expected), "{options}");

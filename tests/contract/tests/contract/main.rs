@@ -55,7 +55,6 @@ contract::cases_for_both! {contract::run, {
         what_is_not_served,
         a_name_that_is_taken,
         a_stale_version_is_refused,
-        a_lease_changes_hands_once,
         null_in_a_merge_patch_removes,
         two_forms_of_a_patch,
         a_patch_that_changes_nothing_writes_nothing,

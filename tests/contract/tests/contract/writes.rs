@@ -117,28 +117,6 @@ pub(crate) async fn a_stale_version_is_refused(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// The first client that writes the lease gets the slot.
-pub(crate) async fn a_lease_changes_hands_once(target: &Target) -> Result<()> {
-    let place = Place::new(target, "lease").await?;
-    let (caller, path) = (place.caller(), place.path("leases/a"));
-    // A PUT creates a lease that does not exist.
-    let made = caller.put(&path, &lease("a", "")).await?;
-    assert_eq!(made.code, 201, "{}", made.body);
-    let free = made.object()?;
-    assert_eq!(free["spec"]["renewTime"], "2026-01-02T03:04:05.000000Z");
-    let taken_by = |holder: &str| {
-        let mut lease = free.clone();
-        lease["spec"]["holderIdentity"] = json!(holder);
-        lease
-    };
-    let won = caller.put(&path, &taken_by("b")).await?.object()?;
-    assert_ne!(won["metadata"]["resourceVersion"], free["metadata"]["resourceVersion"]);
-    let lost = caller.put(&path, &taken_by("c")).await?;
-    assert_eq!(lost.said()?, conflict("leases", "coordination.k8s.io", "a"));
-    assert_eq!(place.get("leases/a").await?, won);
-    Ok(())
-}
-
 pub(crate) async fn null_in_a_merge_patch_removes(target: &Target) -> Result<()> {
     let place = Place::new(target, "null").await?;
     let path = place.node_path();

@@ -93,6 +93,11 @@ async fn methods_and_odd_urls() {
         ("GET", "/api/v1/namespaces/default/pods/a/log", 404),
         ("GET", "/api/v1/namespaces/default/pods/a/b/c", 404),
         ("GET", "/api/v1/namespaces/default/pods/a/eviction", 405),
+        ("POST", "/api/v1/nodes/edge-a/status", 405),
+        ("GET", "/apis/storage.k8s.io/v1/csidrivers/x/status", 404),
+        ("POST", "/api/v1/pods", 405),
+        ("POST", "/api/v1/namespaces/default/pods/b", 405),
+        ("DELETE", "/api/v1/nodes", 405),
         ("POST", "/api/v1/nodes/edge-a/eviction", 404),
     ] {
         assert_eq!(call(&cluster, method, path, "").await.code, code, "{method} {path}");
