@@ -2,7 +2,6 @@
 
 mod evictions;
 mod faults;
-mod kube_client;
 mod life;
 mod lists;
 mod patches;
