@@ -212,7 +212,7 @@ fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, contex
 }
 
 /// Notes the present requests: if the last one was withdrawn, the drain is cancelled; a new one joins the drain, or a
-/// new drain begins.
+/// new drain begins. Nothing is done for a request whose drain has failed, which its agent, if it is dead, leaves behind.
 fn requests(state: &mut State, standing: Vec<Request>, context: &mut StepContext<'_>) {
     let is_answering = state.forcing.next_covered(&state.requests).is_some();
     let any_new = state.requests.replace(standing);
@@ -221,7 +221,10 @@ fn requests(state: &mut State, standing: Vec<Request>, context: &mut StepContext
     }
     match &state.phase {
         Phase::Idle | Phase::Complete { outcome: Outcome::Forced, .. } => {}
-        _ if state.requests.is_empty() => cancel(state, context),
+        Phase::Failed(_) if state.requests.is_empty() => cancel(state, context),
+        Phase::Failed(_) if any_new => begin(state, context),
+        Phase::Failed(_) => {}
+        _ if !state.requests.hold_the_node() => cancel(state, context),
         Phase::Complete { outcome: Outcome::Drained, .. } if any_new => {
             state.published.forget_times();
             complete::recheck(state, context);
@@ -230,13 +233,11 @@ fn requests(state: &mut State, standing: Vec<Request>, context: &mut StepContext
             state.requests.forget_answers();
             begin(state, context);
         }
-        Phase::Failed(_) if any_new => begin(state, context),
         Phase::Waiting(_)
         | Phase::Cordoning(_)
         | Phase::Attempting { .. }
         | Phase::Pausing { .. }
-        | Phase::Complete { .. }
-        | Phase::Failed(_) => {}
+        | Phase::Complete { .. } => {}
     }
 }
 
