@@ -12,7 +12,7 @@ use nix::libc;
 
 /// Only the owner may open a lock file: a process that may read it could hold a read lock on it and so keep the agent
 /// from locking it.
-pub(crate) const MODE: u32 = 0o600;
+const MODE: u32 = 0o600;
 
 /// Purpose for which a lock file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

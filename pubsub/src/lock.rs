@@ -1,8 +1,8 @@
 //! One process per agent: a lock that is held from the agent's start to its exit.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use schemas::agent::shown;
 use thiserror::Error;
 
 use crate::Root;
-use crate::file_lock::{Access, Found, MODE, ask, open, try_lock};
+use crate::file_lock::{Access, Found, ask, open, try_lock};
 use crate::place::PID;
 use crate::store::{self, StoreError};
 
@@ -168,8 +168,6 @@ fn locked(path: &Path, agent: &str) -> Result<File, LockError> {
     let failed = |operation| move |error| LockError::from(StoreError::new(operation, path, error));
     for _ in 0..MOST_TRIES {
         let mut file = open(path, Access::Lock).map_err(failed("open"))?;
-        // Older versions created the file readable by all users.
-        file.set_permissions(Permissions::from_mode(MODE)).map_err(failed("change the mode of"))?;
         if !try_lock(&file).map_err(failed("lock"))? {
             let (agent, path) = (agent.to_owned(), path.to_owned());
             return Err(match ask(&file) {

@@ -156,7 +156,7 @@ async fn a_hold_of_another_boot_is_not_this_boots() {
 /// `/run` may be kept over a boot. A DeviceAction of the last boot says nothing about the methods of this one.
 #[tokio::test]
 async fn a_device_action_of_another_boot_does_not_keep_an_image_from_its_reboot() {
-    for (boot_id, is_blocked) in [("boot-0", false), ("", true)] {
+    for (boot_id, is_blocked) in [("boot-0", false), ("boot-1", true)] {
         let mut device = Device::able(&[]);
         let action = format!(r#"{{"BootId":"{boot_id}","State":"Idle","Means":[]}}"#);
         device.write("run/nodeagent/DeviceAction/global.json", &action);

@@ -78,10 +78,8 @@ impl State {
         }
         let phase = Phase::of(&record);
         let (next_try, obstacle) = (None, String::new());
-        // A BaseOsHold of another boot releases nothing, because `/run` may be kept over a boot. An older version of
-        // baseos wrote no boot id.
-        let hold =
-            if hold.boot_id.is_empty() || hold.boot_id == boot_id { hold } else { BaseOsHold::default() };
+        // A BaseOsHold of another boot releases nothing, because `/run` may be kept over a boot.
+        let hold = if hold.boot_id == boot_id { hold } else { BaseOsHold::default() };
         let release = one_line(&hold.release, MOST_RELEASE_BYTES);
         let hold = BaseOsHold { release, ..hold };
         let not_taken_since = None;

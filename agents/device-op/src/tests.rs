@@ -56,7 +56,8 @@ impl Device {
     }
 
     pub(crate) fn nodeagent(&self, operation: Operation, counter: u32, state: DeviceActionState) {
-        let action = DeviceAction { command: Some(operation), counter, state, ..DeviceAction::default() };
+        let (command, boot_id) = (Some(operation), "boot-1".to_owned());
+        let action = DeviceAction { command, counter, state, boot_id, ..DeviceAction::default() };
         self.publish(agent::NODEAGENT, &action);
     }
 

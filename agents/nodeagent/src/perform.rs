@@ -245,7 +245,7 @@ impl NodeagentShell {
     fn begin_boot(&mut self) -> Result<(), PublishError> {
         let action = self.action.get(&TopicKey::global()).cloned().unwrap_or_default();
         if action.boot_id != self.context.boot_id() {
-            let status = self.first_status(&action);
+            let status = self.first_status();
             self.status.publish(&status_key(), &status)?;
             let boot_id = self.context.boot_id().to_owned();
             let idle = DeviceAction { schema_version: SCHEMA_VERSION, boot_id, ..DeviceAction::default() };
@@ -262,16 +262,11 @@ impl NodeagentShell {
         Ok(())
     }
 
-    fn first_status(&self, action: &DeviceAction) -> NodeAgentStatus {
+    fn first_status(&self) -> NodeAgentStatus {
         let root = self.context.root();
         let (left, boots_before) = (boot_reason::read(root), boot_reason::boots_before(root));
         if !left.reason.is_empty() {
             tracing::info!("reason of this boot, written by the last one: {}", left.reason);
-        }
-        // An older version of nodeagent has published the reason already; DeviceAction without a boot id shows that.
-        let published = self.status.get(&status_key()).filter(|_| action.boot_id.is_empty());
-        if let Some(published) = published.filter(|_| left == boot_reason::Left::default()) {
-            return NodeAgentStatus { restart_counter: boots_before.unwrap_or(0), ..published.clone() };
         }
         let without = if boots_before.is_none() { BootReason::FIRST } else { BootReason::UNKNOWN };
         let default = if left.reason.is_empty() { without } else { BootReason::UNKNOWN };

@@ -82,16 +82,11 @@ pub(crate) struct Siblings {
 /// The command that is in effect in this boot: both files of an agent have to agree. A command of device-op goes
 /// before an image.
 pub(crate) fn standing(siblings: &Siblings, boot_id: &str) -> Option<Command> {
-    let device_op = Some(&siblings.device_op).filter(|status| is_of(boot_id, &status.boot_id));
-    let hold = Some(&siblings.hold).filter(|hold| is_of(boot_id, &hold.boot_id));
+    // `/run` may be kept over a boot: a file of another boot commands nothing.
+    let device_op = Some(&siblings.device_op).filter(|status| status.boot_id == boot_id);
+    let hold = Some(&siblings.hold).filter(|hold| hold.boot_id == boot_id);
     let command = device_op.and_then(|status| self::device_op(&siblings.zedagent, status));
     command.or_else(|| image(hold?, &siblings.images))
-}
-
-/// True if the file was written in this boot: `/run` may be kept over a boot, and a file of another boot commands
-/// nothing. A file without a boot id was written by an older version.
-fn is_of(boot_id: &str, named: &str) -> bool {
-    named.is_empty() || named == boot_id
 }
 
 fn device_op(zedagent: &ZedAgentStatus, status: &DeviceOpStatus) -> Option<Command> {
@@ -207,7 +202,8 @@ mod tests {
     }
 
     fn device_op(operation: Operation, counter: u32, state: DeviceOpState) -> DeviceOpStatus {
-        DeviceOpStatus { operation: Some(operation), counter, state, ..DeviceOpStatus::default() }
+        let boot_id = BOOT.to_owned();
+        DeviceOpStatus { operation: Some(operation), counter, state, boot_id, ..DeviceOpStatus::default() }
     }
 
     fn image(uuid: &str, activated: bool, partition_state: &str) -> BaseOsStatus {
@@ -220,7 +216,8 @@ mod tests {
     }
 
     fn hold(uuid: &str, state: BaseOsHoldState) -> BaseOsHold {
-        BaseOsHold { content_tree_uuid: uuid.to_owned(), state, ..BaseOsHold::default() }
+        let (content_tree_uuid, boot_id) = (uuid.to_owned(), BOOT.to_owned());
+        BaseOsHold { content_tree_uuid, state, boot_id, ..BaseOsHold::default() }
     }
 
     #[track_caller]
@@ -270,7 +267,7 @@ mod tests {
     /// `/run` is kept over a boot: the command of the earlier boot was carried out or lost.
     #[test]
     fn what_stood_in_another_boot_commands_nothing() {
-        for (boot_id, is_obeyed) in [("boot-1", false), ("boot-2", true), ("", true)] {
+        for (boot_id, is_obeyed) in [("boot-1", false), ("boot-2", true), ("", false)] {
             let of_device_op = Siblings {
                 zedagent: zedagent(&[Operation::Reboot]),
                 device_op: DeviceOpStatus {

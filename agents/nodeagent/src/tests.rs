@@ -99,7 +99,8 @@ impl Device {
     /// Writes the files by which device-op hands an operation over or clears the command.
     async fn command(&self, operation: Option<Operation>, counter: u32) {
         let state = if operation.is_some() { DeviceOpState::HandedOver } else { DeviceOpState::Idle };
-        let status = DeviceOpStatus { operation, counter, state, ..DeviceOpStatus::default() };
+        let boot_id = runtime::boot::boot_id(&self.root).unwrap();
+        let status = DeviceOpStatus { operation, counter, state, boot_id, ..DeviceOpStatus::default() };
         let command = ZedAgentStatus {
             reboot_cmd: operation == Some(Operation::Reboot),
             shutdown_cmd: operation == Some(Operation::Shutdown),
@@ -304,6 +305,7 @@ async fn an_image_that_is_activated_is_booted() {
     let hold = BaseOsHold {
         content_tree_uuid: "a".to_owned(),
         state: BaseOsHoldState::Activated,
+        boot_id: "boot-1".to_owned(),
         ..BaseOsHold::default()
     };
     device.publish_with(&baseos, "a", &status);

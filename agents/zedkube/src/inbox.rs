@@ -114,7 +114,7 @@ impl Inbox {
     /// How far nodeagent is in this boot. An item that cannot be read does not count as acting.
     pub(crate) fn nodeagent(&self, boot_id: &str) -> NodeAgent {
         let action = self.device_action.get(&TopicKey::global());
-        match action.filter(|action| action.boot_id.is_empty() || action.boot_id == boot_id) {
+        match action.filter(|action| action.boot_id == boot_id) {
             None => NodeAgent::Silent,
             Some(action) if action.state == DeviceActionState::Acting => NodeAgent::Acting,
             Some(_) => NodeAgent::NotActing,
@@ -330,7 +330,7 @@ mod tests {
             ("boot", Acting, NodeAgent::Acting),
             ("boot", Failed, NodeAgent::NotActing),
             ("boot", Done, NodeAgent::NotActing),
-            ("", Acting, NodeAgent::Acting),
+            ("", Acting, NodeAgent::Silent),
             ("another", Acting, NodeAgent::Silent),
         ] {
             let action = DeviceAction { boot_id: boot_id.to_owned(), state, ..DeviceAction::default() };

@@ -46,7 +46,7 @@ impl NodeAgentView {
         if let Err(refusal) = &action {
             tracing::debug!("{refusal}");
         }
-        let is_of_boot = |action: &DeviceAction| action.boot_id.is_empty() || action.boot_id == boot_id;
+        let is_of_boot = |action: &DeviceAction| action.boot_id == boot_id;
         let mut action = action.ok().map(|action| action.filter(is_of_boot).unwrap_or_default());
         if let Some(action) = &mut action {
             action.error = one_line(&action.error, MOST_WORDS);
@@ -97,9 +97,9 @@ mod tests {
         let lock = AgentLock::acquire(&root, agent::NODEAGENT).unwrap();
         let topic = folder.path().join("run/nodeagent/DeviceAction");
         std::fs::create_dir_all(&topic).unwrap();
-        let long = format!(r#"{{"State":"Failed","Error":"{}"}}"#, "x".repeat(900_000));
+        let long = format!(r#"{{"State":"Failed","BootId":"boot-1","Error":"{}"}}"#, "x".repeat(900_000));
         for (text, state) in [
-            (r#"{"State":"Acting","Command":"reboot"}"#, Some(DeviceActionState::Acting)),
+            (r#"{"State":"Acting","Command":"reboot"}"#, Some(DeviceActionState::Idle)),
             (r#"{"State":"Acting","BootId":"boot-1"}"#, Some(DeviceActionState::Acting)),
             (r#"{"State":"Acting","BootId":"boot-0"}"#, Some(DeviceActionState::Idle)),
             (&long, Some(DeviceActionState::Failed)),

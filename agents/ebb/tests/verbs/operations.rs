@@ -291,6 +291,7 @@ async fn a_take_back_is_possible_without_device_op_and_says_when_it_is_too_late(
         counter: 2,
         source: Source::Person,
         state: DeviceActionState::Acting,
+        boot_id: record.boot_id.clone(),
         ..DeviceAction::default()
     };
     device.publish(agent::NODEAGENT, "global", &action)?;

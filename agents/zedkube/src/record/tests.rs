@@ -129,21 +129,6 @@ fn every_record_comes_back_as_it_was() {
     }
 }
 
-/// A record of an older zedkube has no such field: then nothing is known.
-#[test]
-fn a_record_of_before_says_nothing_of_other_holders() {
-    let folder = tempfile::tempdir().unwrap();
-    file(folder.path(), "boot").write(&full(Phase::Idle), "id").unwrap();
-    let path = folder.path().join("run/zedkube/DrainRecord/global.json");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let old = text.replacen("\"Others\":\"hold\",\"HasLooked\":true,", "", 1);
-    assert_ne!(old, text);
-    #[expect(clippy::disallowed_methods, reason = "the file of an older program")]
-    std::fs::write(&path, old).unwrap();
-    let found = file(folder.path(), "boot").found().unwrap();
-    assert_eq!((found.record.others, found.record.has_looked), (OtherHolders::Unknown, false));
-}
-
 /// The longest possible record, with names as long as Kubernetes allows.
 fn huge() -> Record {
     let mut record = full(Phase::Failed(Failed::Drain("<".repeat(300_000))));
