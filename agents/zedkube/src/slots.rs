@@ -48,9 +48,7 @@ pub(crate) fn write(
 fn answer(serial: u32, result: Result<Slots, SlotFailure>) -> Event {
     let result = result.map(slot_table).map_err(|failure| match failure {
         SlotFailure::Conflict => SlotError::Conflict,
-        SlotFailure::Unreadable { text } | SlotFailure::Missing { text } => {
-            SlotError::Failed(CallError::Other(text))
-        }
+        SlotFailure::Missing { text } => SlotError::Failed(CallError::Other(text)),
         SlotFailure::Api(failure) => SlotError::Failed(call_error(&failure)),
     });
     Event::Slots { serial, result }
@@ -58,12 +56,10 @@ fn answer(serial: u32, result: Result<Slots, SlotFailure>) -> Event {
 
 /// The session's form of a slot table that was read.
 pub fn slot_table(slots: Slots) -> SlotTable {
-    let holders = |holders: Vec<cluster::Holder>| holders.into_iter().map(of_entry).collect();
     SlotTable {
         version: slots.version,
-        holders: holders(slots.holders),
+        holders: slots.holders.into_iter().map(of_entry).collect(),
         unreadable: slots.unreadable.into_iter().map(|unreadable| unreadable.node).collect(),
-        old: slots.old.map(|old| holders(old.holders)),
     }
 }
 

@@ -78,8 +78,8 @@ pub use longhorn::{DrainPolicy, set_node_drain_policy};
 pub use nodes::{NodeFacts, get_node, list_nodes, list_nodes_selected};
 pub use relist::{full_snapshot, relist};
 pub use slots::{
-    Holder, OldSlots, PassedOver, SlotFailure, SlotMap, SlotWatch, Slots, Unreadable, clear_slots,
-    give_back_slot, read_slots, release_slots, take_slots_away, write_slots,
+    Holder, PassedOver, SlotFailure, SlotMap, SlotWatch, Slots, Unreadable, give_back_slot, read_slots,
+    release_slots, take_slots_away, write_slots,
 };
 pub use trial::{Trial, trial};
 pub use trust::Trust;

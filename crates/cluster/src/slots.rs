@@ -8,18 +8,14 @@
 //! wait, and which entry is abandoned.
 //!
 //! zedkube needs the rights to `get`, `patch`, `list` and `watch` the ConfigMap, which can be confined to it by
-//! `resourceNames`; `create`, which cannot, only if the ConfigMap does not exist; and `get` for the Lease of the same
-//! name, in which older versions kept the slots: it is read, never written, until it is gone.
+//! `resourceNames`; and `create`, which cannot, only if the ConfigMap does not exist.
 
 mod entries;
-mod old;
 mod release;
 mod watching;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -32,11 +28,10 @@ use serde_json::{Map, Value, json};
 
 use crate::failure::ApiFailure;
 use crate::objects::{resource, version};
-use crate::operation::{Operation, TRIES, is_name};
+use crate::operation::{Operation, is_name};
 use crate::wire::Cluster;
 
 pub use entries::{LONGEST, MOST};
-pub use old::{OLD_HOLDERS, OldSlots};
 pub use release::{give_back_slot, take_slots_away};
 pub use watching::SlotWatch;
 
@@ -47,8 +42,6 @@ pub struct SlotMap {
     pub namespace: String,
     /// The group of nodes that share it, setting `slots.group`.
     pub group: String,
-    /// True once the old version's Lease was not found. No version creates one any more, so it is not asked for again.
-    has_no_lease: Arc<AtomicBool>,
 }
 
 /// The entry of a node that has a slot.
@@ -95,8 +88,6 @@ pub struct Slots {
     pub holders: Vec<Holder>,
     /// The keys whose values could not be read.
     pub unreadable: Vec<Unreadable>,
-    /// The content of the old version's Lease; `None` if there is none, and after a write, which does not read it.
-    pub old: Option<OldSlots>,
 }
 
 /// A key whose value is not an entry.
@@ -114,12 +105,6 @@ pub enum SlotFailure {
     /// The ConfigMap does not have the version that the change was based on, or does not exist any more: read it again.
     #[error("cannot change the slots: another client changed the ConfigMap in between")]
     Conflict,
-    /// The annotation of the old version's Lease is not valid. It must not be guessed which nodes have a slot.
-    #[error("{text}")]
-    Unreadable {
-        /// The Lease and annotation, the error in it, and what to do.
-        text: String,
-    },
     /// There is no ConfigMap, and our credentials may not create it.
     #[error("{text}")]
     Missing {
@@ -134,10 +119,10 @@ pub enum SlotFailure {
 impl SlotMap {
     /// The ConfigMap of a group in a namespace.
     pub fn new(namespace: impl Into<String>, group: impl Into<String>) -> Self {
-        Self { namespace: namespace.into(), group: group.into(), has_no_lease: Arc::default() }
+        Self { namespace: namespace.into(), group: group.into() }
     }
 
-    /// Name of the ConfigMap, `ebb-slots-<group>`; also that of the old version's Lease.
+    /// Name of the ConfigMap, `ebb-slots-<group>`.
     pub fn name(&self) -> String {
         format!("ebb-slots-{}", self.group)
     }
@@ -151,19 +136,17 @@ impl SlotMap {
     }
 }
 
-/// Reads the slot table consistently: one call, and one more while the old version's Lease exists. Without a ConfigMap
-/// there are no holders.
+/// Reads the slot table consistently: one call. Without a ConfigMap there are no holders.
 ///
 /// Unknown fields of an entry are ignored.
 pub async fn read_slots(cluster: &Cluster, map: &SlotMap) -> Result<Slots, SlotFailure> {
     let name = map.name();
     let operation = map.operation("get", CONFIGMAPS, &name);
-    let slots = match get::<ConfigMap>(cluster, &operation, &map.path()).await {
-        Ok(found) => slots_of(&operation, found)?,
-        Err(ApiFailure::NotFound { .. }) => Slots::default(),
-        Err(failure) => return Err(failure.into()),
-    };
-    Ok(Slots { old: old::read(cluster, map).await?, ..slots })
+    match get::<ConfigMap>(cluster, &operation, &map.path()).await {
+        Ok(found) => Ok(slots_of(&operation, found)?),
+        Err(ApiFailure::NotFound { .. }) => Ok(Slots::default()),
+        Err(failure) => Err(failure.into()),
+    }
 }
 
 /// Writes or removes the key of one node, as a change of version `based_on`; creates the ConfigMap if `based_on` is
@@ -248,11 +231,11 @@ fn missing(map: &SlotMap) -> SlotFailure {
     SlotFailure::Missing { text }
 }
 
-/// For an order of a person: removes the entries of these nodes that are in `slots`, also those in the old version's
-/// Lease. One call for each of the two objects that has any.
+/// For an order of a person: removes the entries of these nodes that are in `slots`. One call, and none if there are
+/// no such entries.
 ///
 /// # Errors
-/// [`SlotFailure::Conflict`] if one of the objects was changed since it was read.
+/// [`SlotFailure::Conflict`] if the ConfigMap was changed since it was read.
 pub async fn release_slots(
     cluster: &Cluster,
     map: &SlotMap,
@@ -269,41 +252,7 @@ pub async fn release_slots(
         let operation = map.operation("patch", CONFIGMAPS, &name);
         patch::<ConfigMap>(cluster, &operation, &map.path(), body, false).await.map_err(conflict)?;
     }
-    match &slots.old {
-        Some(old) if old.holders.iter().any(|holder| nodes.contains(&holder.node)) => {
-            let is_kept = |holder: &&Holder| !nodes.contains(&holder.node);
-            let kept: Vec<Holder> = old.holders.iter().filter(is_kept).cloned().collect();
-            old::replace(cluster, map, &old.version, &kept).await
-        }
-        Some(_) | None => Ok(()),
-    }
-}
-
-/// For an order of a person: frees all slots, also entries that cannot be read. After a conflict it reads again at
-/// once.
-pub async fn clear_slots(cluster: &Cluster, map: &SlotMap) -> Result<(), SlotFailure> {
-    for _ in 0..TRIES {
-        match try_clear(cluster, map).await {
-            Err(SlotFailure::Conflict) => {}
-            done => return done,
-        }
-    }
-    Err(SlotFailure::Conflict)
-}
-
-async fn try_clear(cluster: &Cluster, map: &SlotMap) -> Result<(), SlotFailure> {
-    let name = map.name();
-    let operation = map.operation("patch", CONFIGMAPS, &name);
-    match get::<ConfigMap>(cluster, &map.operation("get", CONFIGMAPS, &name), &map.path()).await {
-        Ok(found) => {
-            let version = version(&operation, &found.metadata)?;
-            let body = json!({"metadata": {"resourceVersion": version}, "data": null, "binaryData": null});
-            patch::<ConfigMap>(cluster, &operation, &map.path(), body, false).await.map_err(conflict)?;
-        }
-        Err(ApiFailure::NotFound { .. }) => {}
-        Err(failure) => return Err(failure.into()),
-    }
-    old::clear(cluster, map).await
+    Ok(())
 }
 
 fn conflict(failure: ApiFailure) -> SlotFailure {

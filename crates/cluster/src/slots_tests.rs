@@ -24,20 +24,6 @@ pub(super) fn put(fake: &FakeCluster, data: &[(&str, &str)]) -> String {
     fake.apply(map).unwrap()["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
-/// Creates the old version's Lease with this annotation.
-fn put_lease(fake: &FakeCluster, text: &str) {
-    let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": NAME, "namespace": "kube-system", "annotations": {OLD_HOLDERS: text}},
-    });
-    fake.apply(lease).unwrap();
-}
-
-/// The content of the old version's Lease.
-async fn old(cluster: &Cluster, map: &SlotMap) -> Option<Vec<Holder>> {
-    read_slots(cluster, map).await.unwrap().old.map(|old| old.holders)
-}
-
 fn text(holder: &Holder) -> String {
     serde_json::to_string(holder).unwrap()
 }
@@ -60,8 +46,7 @@ async fn what_the_map_says() {
         let version = Some(put(&fake, data));
         assert_eq!(read_slots(&cluster, &map).await, Ok(Slots { version, holders, ..Slots::default() }));
     }
-    assert_eq!(fake.requests().count("ebb/", "get", "configmaps"), 3);
-    assert_eq!(fake.requests().count("ebb/", "get", "leases"), 1, "none was there, and none comes");
+    assert_eq!(fake.requests().count("ebb/", "*", "*"), 3);
 }
 
 #[tokio::test]
@@ -85,31 +70,6 @@ async fn a_value_that_cannot_be_read_hides_no_other() {
             ("edge-d", "does not name its Node"),
         ]
     );
-}
-
-#[tokio::test]
-async fn the_lease_of_before_is_read_until_it_is_gone() {
-    let (fake, cluster) = still_cluster();
-    let map = map();
-    for (text, holders) in
-        [("[]".to_owned(), vec![]), (format!("[{}]", text(&holder("a", 1))), vec![holder("a", 1)])]
-    {
-        put_lease(&fake, &text);
-        assert_eq!(old(&cluster, &map).await, Some(holders));
-    }
-    put_lease(&fake, "[{\"Node\": \"s3cret\"}]");
-    let failure = read_slots(&cluster, &map).await.unwrap_err();
-    assert_eq!(
-        failure.to_string(),
-        "cannot tell who has a slot: annotation `ebb.dev/holders` of lease kube-system/ebb-slots-default, where versions \
-         before kept the slots, is not a list of holders (line 1, column 19); make sure that no node is down, then free \
-         all slots with `ebb slots release --all`"
-    );
-    fake.delete("leases", "kube-system", NAME);
-    assert_eq!(old(&cluster, &map).await, None);
-    fake.requests().clear();
-    read_slots(&cluster, &map).await.unwrap();
-    assert_eq!(fake.requests().count("ebb/", "*", "*"), 1);
 }
 
 #[tokio::test]
@@ -199,14 +159,8 @@ async fn a_404_that_does_not_name_the_map_is_no_word_about_it() {
         };
         failed("get", "configmaps");
         refused(read_slots(&cluster, &map()).await.map(drop));
-        failed("get", "leases");
-        refused(read_slots(&cluster, &map()).await.map(drop));
         failed("patch", "configmaps");
         refused(write_slots(&cluster, &map(), Some(&version), "a", None).await.map(drop));
-        failed("get", "configmaps");
-        refused(clear_slots(&cluster, &map()).await);
-        failed("patch", "configmaps");
-        refused(clear_slots(&cluster, &map()).await);
     }
 }
 
@@ -214,11 +168,9 @@ async fn a_404_that_does_not_name_the_map_is_no_word_about_it() {
 async fn failures_say_which() {
     let (fake, cluster) = still_cluster();
     let version = put(&fake, &[]);
-    for (verb, resource, based_on) in [
-        ("get", "configmaps", None),
-        ("get", "leases", None),
-        ("patch", "configmaps", Some(version.as_str())),
-    ] {
+    for (verb, resource, based_on) in
+        [("get", "configmaps", None), ("patch", "configmaps", Some(version.as_str()))]
+    {
         let denied = Reply::forbidden("edge", verb, resource, "kube-system", NAME);
         fake.faults().add(Fault::on(verb, resource, Effect::Answer(denied)));
         let outcome = match verb {
@@ -250,7 +202,6 @@ async fn failures_say_which() {
             read_slots(&cluster, &map).await,
             write_slots(&cluster, &map, None, "a", None).await,
             write_slots(&cluster, &map, Some("1"), "a", None).await,
-            clear_slots(&cluster, &map).await.map(|()| Slots::default()),
         ] {
             let failure = outcome.unwrap_err();
             assert!(matches!(failure, SlotFailure::Api(ApiFailure::Other { .. })), "{failure}");
@@ -267,60 +218,24 @@ async fn failures_say_which() {
 async fn a_map_without_version_is_not_read() {
     let (fake, cluster) = still_cluster();
     for metadata in [json!({}), json!({"resourceVersion": ""}), json!({"resourceVersion": "0"})] {
-        for resource in ["configmaps", "leases"] {
-            let answer = Effect::Answer(Reply::json(200, &json!({"metadata": metadata})));
-            fake.faults().add(Fault::on("get", resource, answer));
-            let failure = read_slots(&cluster, &map()).await.unwrap_err();
-            assert!(matches!(failure, SlotFailure::Api(ApiFailure::Other { .. })), "{metadata}: {failure}");
-        }
+        let answer = Effect::Answer(Reply::json(200, &json!({"metadata": metadata})));
+        fake.faults().add(Fault::on("get", "configmaps", answer));
+        let failure = read_slots(&cluster, &map()).await.unwrap_err();
+        assert!(matches!(failure, SlotFailure::Api(ApiFailure::Other { .. })), "{metadata}: {failure}");
     }
 }
 
 #[tokio::test]
-async fn a_person_takes_entries_away_wherever_they_are() {
+async fn a_person_takes_entries_away() {
     let (fake, cluster) = still_cluster();
     let map = map();
-    let (a, b) = (holder("a", 1), holder("b", 1));
-    put(&fake, &[("a", &*text(&a)), ("b", "nonsense"), ("c", &*text(&holder("c", 1)))]);
-    put_lease(&fake, &format!("[{},{}]", text(&a), text(&b)));
+    put(&fake, &[("a", &*text(&holder("a", 1))), ("b", "nonsense"), ("c", &*text(&holder("c", 1)))]);
     let slots = read_slots(&cluster, &map).await.unwrap();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     release_slots(&cluster, &map, &slots, &names(&["none"])).await.unwrap();
     assert_eq!(read_slots(&cluster, &map).await.unwrap(), slots);
     release_slots(&cluster, &map, &slots, &names(&["a", "b"])).await.unwrap();
     let left = read_slots(&cluster, &map).await.unwrap();
-    assert_eq!(
-        (left.holders, left.unreadable, left.old.unwrap().holders),
-        (vec![holder("c", 1)], vec![], vec![])
-    );
+    assert_eq!((left.holders, left.unreadable), (vec![holder("c", 1)], vec![]));
     assert_eq!(release_slots(&cluster, &map, &slots, &names(&["a"])).await, Err(SlotFailure::Conflict));
-    // The Lease, too, is changed only in the version that was read: another node may have taken a slot since.
-    put_lease(&fake, &format!("[{},{}]", text(&a), text(&b)));
-    let slots = read_slots(&cluster, &map).await.unwrap();
-    put_lease(&fake, &format!("[{}]", text(&holder("a", 2))));
-    assert_eq!(release_slots(&cluster, &map, &slots, &names(&["b"])).await, Err(SlotFailure::Conflict));
-    assert_eq!(old(&cluster, &map).await, Some(vec![holder("a", 2)]));
-}
-
-#[tokio::test]
-async fn a_person_frees_all_slots_whatever_is_there() {
-    let (fake, cluster) = still_cluster();
-    assert_eq!(clear_slots(&cluster, &map()).await, Ok(()), "nothing is there");
-    assert_eq!(fake.requests().count("ebb/", "*", "*"), 2);
-    let entry = text(&holder("edge-a", 3));
-    for (value, lease) in [(&*entry, "[]"), ("nonsense", "nonsense"), ("", "{}")] {
-        put(&fake, &[("edge-a", value)]);
-        put_lease(&fake, lease);
-        assert_eq!(clear_slots(&cluster, &map()).await, Ok(()));
-        let left = read_slots(&cluster, &map()).await.unwrap();
-        assert_eq!((left.holders, left.unreadable, left.old.unwrap().holders), (vec![], vec![], vec![]));
-        assert_eq!(stored(&fake)["metadata"]["annotations"]["other"], "kept");
-    }
-    let conflict = Effect::Answer(Reply::json(409, &json!({"message": "modified", "code": 409})));
-    fake.faults().add(Fault::on("patch", "configmaps", conflict.clone()).times(3));
-    fake.requests().clear();
-    assert_eq!(clear_slots(&cluster, &map()).await, Ok(()));
-    assert_eq!(fake.requests().count("ebb/", "get", "configmaps"), 4);
-    fake.faults().add(Fault::on("patch", "configmaps", conflict).always());
-    assert_eq!(clear_slots(&cluster, &map()).await, Err(SlotFailure::Conflict));
 }

@@ -30,9 +30,6 @@ const AFTER_OTHERS: Duration = Duration::from_millis(200);
 /// released its own slot since. It is shorter than the limit of the other nodes, 5 min ([`crate::slots::STANDS_STILL`]).
 const MAY_BE_PASSED_OVER: Duration = Duration::from_mins(4);
 
-/// What was read in the old version's Lease counts for this long: enough for a list of nodes to follow.
-const OLD_IS_KNOWN: Duration = Duration::from_secs(30);
-
 /// This node's entry, and what is known of the slot table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotLease {
@@ -54,8 +51,6 @@ pub struct SlotLease {
     is_doubtful: bool,
     /// A list of nodes that was asked for after this serial is newer than the table.
     known_at: u32,
-    /// When the table was read last.
-    read_at: Moment,
     /// The table was changed since it was last asked for.
     is_outdated: bool,
     in_flight: Option<Call>,
@@ -246,16 +241,11 @@ impl SlotLease {
         renews: bool,
         context: &StepContext<'_>,
     ) {
-        let mut table = table.clone();
         if call.writes.is_some() {
-            // The answer to a write does not contain the old version's Lease.
-            table.old = self.table.take().and_then(|before| before.old);
             self.written_at = Some(call.sent_at);
             self.is_doubtful &= call.writes != Some(Wanted::Take);
-        } else {
-            self.read_at = context.now;
         }
-        self.observed.see_table(&table, nodes.all, context.now);
+        self.observed.see_table(table, nodes.all, context.now);
         self.known_at = context.serial();
         self.error.clear();
         self.next = context.now;
@@ -263,7 +253,7 @@ impl SlotLease {
         if call.writes.is_some() || !renews {
             self.renew_at = context.now + RENEW;
         }
-        self.table = Some(table);
+        self.table = Some(table.clone());
         self.confirmed |= call.writes == Some(Wanted::Confirm);
     }
 
@@ -329,10 +319,6 @@ impl SlotLease {
         boot_id: &str,
         context: &mut StepContext<'_>,
     ) -> Pursued {
-        // A change of the old version's Lease does not change the version of the table.
-        if table.old.is_some() && context.now.since(self.read_at) > OLD_IS_KNOWN {
-            return self.read(context);
-        }
         let has_others = table.others(own).next().is_some() || !table.unreadable.is_empty();
         if has_others && nodes.asked <= self.known_at {
             return Pursued::NeedsList;

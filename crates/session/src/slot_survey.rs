@@ -26,7 +26,7 @@ pub struct Survey<'a> {
 pub fn survey<'a>(table: &SlotTable, nodes: &'a [NodeView], down_max: Duration) -> Survey<'a> {
     let passed_over: Vec<bool> = table.holders.iter().map(|holder| table.is_passed_over(holder)).collect();
     let held = table.holders.iter().zip(&passed_over).filter(|(_, is_passed)| !**is_passed);
-    let counting: Vec<&Holder> = held.map(|(holder, _)| holder).chain(table.old.iter().flatten()).collect();
+    let counting: Vec<&Holder> = held.map(|(holder, _)| holder).collect();
     // What a Node of this name has left that was deleted counts like what cannot be read.
     let is_of = |holder: &Holder, node: &NodeView| {
         holder.node == node.name && (holder.node_uid == node.uid || is_in_use(node))

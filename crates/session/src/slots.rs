@@ -59,9 +59,6 @@ pub struct SlotTable {
     pub holders: Vec<Holder>,
     /// Names of the nodes whose entries could not be read. Such an entry counts while its node is not in service.
     pub unreadable: Vec<String>,
-    /// Entries of nodes that run an older version, which kept the slots in a Lease; they count like the others. `None`
-    /// if that Lease does not exist any more.
-    pub old: Option<Vec<Holder>>,
 }
 
 impl SlotTable {
@@ -96,7 +93,7 @@ impl SlotTable {
     /// The entries of other nodes. An entry under this node's own name that a deleted Node of the same name left does
     /// not count as another's; it is overwritten.
     pub fn others<'a>(&'a self, own: &'a NodeView) -> impl Iterator<Item = &'a Holder> {
-        self.holders.iter().chain(self.old.iter().flatten()).filter(|holder| holder.node != own.name)
+        self.holders.iter().filter(|holder| holder.node != own.name)
     }
 
     /// Replaces the entry of a node.
@@ -109,8 +106,7 @@ impl SlotTable {
     /// Names of the nodes that hold a slot, or may hold one.
     pub fn names(&self) -> Vec<String> {
         let held = self.holders.iter().filter(|holder| !self.is_passed_over(holder));
-        let readable = held.chain(self.old.iter().flatten()).map(|holder| &holder.node);
-        readable.chain(&self.unreadable).cloned().collect()
+        held.map(|holder| &holder.node).chain(&self.unreadable).cloned().collect()
     }
 
     /// This node's next entry. Its Renewal is greater than any that was passed over, so it counts again.
@@ -173,7 +169,7 @@ impl Observations {
     /// Notes the entries; `nodes` is the last list of all nodes.
     pub fn see_table(&mut self, table: &SlotTable, nodes: &[NodeView], now: Moment) {
         let mut still = BTreeMap::new();
-        for holder in table.holders.iter().chain(table.old.iter().flatten()) {
+        for holder in &table.holders {
             if nodes.iter().any(|node| node.name == holder.node && is_in_service(node)) {
                 let seen =
                     |still: &&Unrenewed| still.node_uid == holder.node_uid && still.renewal == holder.renewal;

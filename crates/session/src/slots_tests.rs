@@ -123,14 +123,6 @@ fn what_others_have_passed_over_still_counts_for_us() {
 }
 
 #[test]
-fn entries_of_the_lease_of_before_count_but_are_not_passed_over() {
-    let all = [node("own"), node("a")];
-    let old = SlotTable { old: Some(vec![holder("a", 7), holder("own", 3)]), ..table(&[]) };
-    check_table(LIMIT_1, &all, &old, Duration::from_mins(4), &taken(&["a"]));
-    check_table(LIMIT_1, &all, &old, Duration::from_mins(6), &free(&[]));
-}
-
-#[test]
 fn who_was_passed_over_holds_no_slot_until_it_takes_one_anew() {
     let other = Holder { passed_over: vec![passed("own", 7), passed("gone", 1)], ..holder("a", 3) };
     // Our Renewal, and whether our entry holds a slot.

@@ -148,8 +148,7 @@ fn check_snapshot(snapshot: &Snapshot) {
 async fn check_slots(cluster: &Cluster) {
     match read_slots(cluster, &SlotMap::new("kube-system", "default")).await {
         Ok(slots) => {
-            let old = slots.old.iter().flat_map(|old| &old.holders);
-            for holder in slots.holders.iter().chain(old) {
+            for holder in &slots.holders {
                 assert!(!holder.node.is_empty() && !holder.node_uid.is_empty(), "{holder:?}");
             }
             assert!(slots.holders.is_sorted_by(|one, other| one.node < other.node));

@@ -43,7 +43,7 @@ struct Document {
 struct Entry {
     #[serde(flatten)]
     holder: Holder,
-    /// `held`; `passed over`: another node has taken over this slot; `old`: an entry in the Lease of earlier versions.
+    /// `held`, or `passed over`: another node has taken over this slot.
     slot: &'static str,
     /// State of its node now.
     now: String,
@@ -102,7 +102,6 @@ fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limit: u32, down_m
     };
     let current = slots.holders.iter().zip(&survey.passed_over);
     let current = current.map(|(holder, passed)| entry(holder, if *passed { "passed over" } else { "held" }));
-    let old = slots.old.iter().flat_map(|old| &old.holders).map(|holder| entry(holder, "old"));
     let damaged = |Unreadable { node, why }: &Unreadable| {
         let (now, in_use) = seen(node);
         Damaged { node: node.clone(), why: why.clone(), now, in_use }
@@ -117,7 +116,7 @@ fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limit: u32, down_m
         config_map: format!("{}/{}", map.namespace, map.name()),
         limit,
         taken: survey.taken,
-        holders: current.chain(old).collect(),
+        holders: current.collect(),
         unreadable: slots.unreadable.iter().map(damaged).collect(),
         down: survey.down.iter().map(down).collect(),
     }

@@ -1,7 +1,5 @@
 use drain::view::Unhealthy;
 
-use cluster::OldSlots;
-
 use super::*;
 
 fn holder(node: &str) -> Holder {
@@ -57,7 +55,6 @@ fn entries_that_are_not_as_usual() {
         node("edge-b", None, None),
         node("edge-c", None, None),
         node("edge-d", None, Some("zedkube")),
-        node("edge-e", None, None),
     ];
     let passed = |name: &str, renewal| cluster::PassedOver {
         node: name.to_owned(),
@@ -71,7 +68,6 @@ fn entries_that_are_not_as_usual() {
             holder("edge-b"),
         ],
         unreadable: vec![unreadable("edge-c"), unreadable("edge-d"), unreadable("\u{1b}[2J")],
-        old: Some(OldSlots { version: "1".to_owned(), holders: vec![holder("edge-e")] }),
         ..Slots::default()
     };
     // edge-b has lost its slot; edge-c is in service, so that nonsense in its entry does not count.

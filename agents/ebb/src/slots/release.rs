@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use cluster::{Cluster, SlotFailure, SlotMap, clear_slots, list_nodes, read_slots, take_slots_away};
+use cluster::{Cluster, SlotMap, list_nodes, take_slots_away};
 use drain::view::NodeView;
 use runtime::peers;
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub(super) struct SlotOwner {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Document {
-    /// Nodes that held a slot; empty if the entries could not be read.
+    /// Nodes that held a slot.
     released: Vec<String>,
     /// Nodes among them whose slot was in use, as far as it is known.
     in_use: Vec<String>,
@@ -50,9 +50,9 @@ pub(super) async fn run(which: &SlotOwner, force: bool, common: &Common) -> anyh
     let cluster = device.reach("slots").await?;
     let released = match &wanted {
         Some(name) => of_node(&cluster, &map, name, force).await?,
-        None => all(&cluster, &map, force).await?,
+        None => matching(&cluster, &map, |_| true, force).await?,
     };
-    if released.is_change {
+    if !released.nodes.is_empty() {
         let by = peers::user();
         journal(&device.root, &format!("slots of configmap {}: {} (by {by})", map.name(), released.line()));
     }
@@ -65,21 +65,14 @@ pub(super) async fn run(which: &SlotOwner, force: bool, common: &Common) -> anyh
 struct Released {
     nodes: Vec<String>,
     in_use: Vec<String>,
-    /// True if an entry was removed.
-    is_change: bool,
 }
 
 impl Released {
-    fn of(nodes: Vec<String>, in_use: Vec<String>) -> Self {
-        Self { is_change: !nodes.is_empty(), nodes, in_use }
-    }
-
     fn line(&self) -> String {
-        let done = match (self.is_change, self.nodes.as_slice()) {
-            (false, _) => return "no node has a slot".to_owned(),
-            (true, []) => "all slots are free; it is not known which nodes had them".to_owned(),
-            (true, [node]) => format!("the slot of {node} is free"),
-            (true, nodes) => format!("the slots of {} are free", nodes.join(", ")),
+        let done = match self.nodes.as_slice() {
+            [] => return "no node has a slot".to_owned(),
+            [node] => format!("the slot of {node} is free"),
+            nodes => format!("the slots of {} are free", nodes.join(", ")),
         };
         if self.in_use.is_empty() {
             return done;
@@ -97,7 +90,7 @@ impl Released {
             screen::line(&text);
             return Ok(());
         }
-        let Self { nodes: released, in_use, .. } = self;
+        let Self { nodes: released, in_use } = self;
         let document = Document { released, in_use, by: peers::user(), text };
         screen::line(&serde_json::to_string_pretty(&document).context("cannot write JSON")?);
         Ok(())
@@ -106,18 +99,10 @@ impl Released {
 
 async fn of_node(cluster: &Cluster, map: &SlotMap, name: &str, force: bool) -> anyhow::Result<Released> {
     let released = matching(cluster, map, |node| node == name, force).await?;
-    if !released.is_change {
+    if released.nodes.is_empty() {
         bail!("node {name} has no slot of group {}; `ebb slots list` says who has one", map.group);
     }
     Ok(released)
-}
-
-async fn all(cluster: &Cluster, map: &SlotMap, force: bool) -> anyhow::Result<Released> {
-    match read_slots(cluster, map).await {
-        Ok(_) => matching(cluster, map, |_| true, force).await,
-        Err(SlotFailure::Unreadable { text }) => unreadable(cluster, map, &text, force).await,
-        Err(failure) => Err(failure.into()),
-    }
 }
 
 async fn matching(
@@ -134,16 +119,7 @@ async fn matching(
     let nodes =
         if force && !removed.is_empty() { nodes(cluster).await.unwrap_or_default() } else { Vec::new() };
     let in_use = in_use(&removed, &nodes);
-    Ok(Released::of(removed, in_use))
-}
-
-/// Releases all slots of a ConfigMap that cannot be read. The holders are unknown, so any node that is out of service
-/// may be one.
-async fn unreadable(cluster: &Cluster, map: &SlotMap, why: &str, force: bool) -> anyhow::Result<Released> {
-    let out = if force { Vec::new() } else { out(&nodes(cluster).await?) };
-    refuse(&out).with_context(|| why.to_owned())?;
-    clear_slots(cluster, map).await?;
-    Ok(Released { is_change: true, ..Released::default() })
+    Ok(Released { nodes: removed, in_use })
 }
 
 async fn nodes(cluster: &Cluster) -> anyhow::Result<Vec<NodeView>> {
@@ -153,10 +129,6 @@ async fn nodes(cluster: &Cluster) -> anyhow::Result<Vec<NodeView>> {
 fn in_use(names: &[String], nodes: &[NodeView]) -> Vec<String> {
     let found = names.iter().filter_map(|name| node_of(name, nodes));
     found.filter(|node| is_in_use(node)).map(named).collect()
-}
-
-fn out(nodes: &[NodeView]) -> Vec<String> {
-    nodes.iter().filter(|node| is_in_use(node)).map(named).collect()
 }
 
 fn named(node: &NodeView) -> String {

@@ -179,19 +179,6 @@ impl Site {
         Ok(())
     }
 
-    /// The Lease in which versions before kept the slots, with this annotation.
-    pub(crate) fn put_lease(&self, text: &str) -> Result<()> {
-        self.cluster.apply(json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {
-                "name": "ebb-slots-default", "namespace": "kube-system",
-                "annotations": {"ebb.dev/holders": text},
-            },
-            "spec": {},
-        }))?;
-        Ok(())
-    }
-
     /// The nodes that hold a slot of the group `default` now.
     pub(crate) fn holders(&self) -> Vec<String> {
         let map = self.cluster.get("configmaps", "kube-system", "ebb-slots-default").unwrap_or_default();

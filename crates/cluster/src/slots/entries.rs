@@ -6,7 +6,7 @@ use crate::operation::is_name;
 /// Most bytes of a value: an API server takes 1 MiB for all of them together.
 pub const LONGEST: usize = 64 * 1024;
 
-/// Most entries that one entry may name as passed over, and most holders in the old version's Lease.
+/// Most entries that one entry may name as passed over.
 pub const MOST: usize = 1_000;
 
 /// Reads the entry under this key. The error is the end of a sentence about its value, and quotes no part of it.
@@ -25,21 +25,6 @@ pub(super) fn write(node: &str, holder: &Holder) -> Result<String, String> {
     let text = serde_json::to_string(holder).map_err(|_| "cannot be written as JSON".to_owned())?;
     check_length(&text)?;
     Ok(text)
-}
-
-/// Reads the holders in the annotation of the old version's Lease.
-pub(super) fn read_old(text: &str) -> Result<Vec<Holder>, String> {
-    check_length(text)?;
-    let holders: Vec<Holder> = serde_json::from_str(text).map_err(|error| {
-        format!("is not a list of holders (line {}, column {})", error.line(), error.column())
-    })?;
-    if holders.len() > MOST {
-        return Err(format!("has {} holders, more than {MOST}", holders.len()));
-    }
-    for (place, holder) in (1..).zip(&holders) {
-        check(&holder.node, holder).map_err(|why| format!("has a holder that {why} (number {place})"))?;
-    }
-    Ok(holders)
 }
 
 fn check_length(text: &str) -> Result<(), String> {

@@ -72,26 +72,6 @@ fn what_is_not_ours_is_not_guessed_at() {
 }
 
 #[test]
-fn the_list_of_before() {
-    for (text, expected) in [
-        ("[]".to_owned(), Ok(0)),
-        (format!("[{ONE},{ONE}]"), Ok(2)),
-        (ONE.to_owned(), Err("is not a list of holders")),
-        (format!("[{ONE}"), Err("is not a list of holders")),
-        (format!("[{ONE},{}]", ONE.replace("u1", "")), Err("has a holder that has no NodeUID (number 2)")),
-        (format!("[{}]", ONE.replace("edge-a", "a/b")), Err("does not name its Node (number 1)")),
-        (format!("[{}]", [ONE; 1001].join(",")), Err("has 1001 holders")),
-        (format!("[{}]", " ".repeat(LONGEST)), Err("bytes, more than")),
-    ] {
-        match (read_old(&text), expected) {
-            (Ok(holders), Ok(count)) => assert_eq!(holders.len(), count),
-            (Err(why), Err(part)) => assert!(why.contains(part), "{why}"),
-            (read, _) => panic!("{read:?} instead of {expected:?}"),
-        }
-    }
-}
-
-#[test]
 fn there_is_a_limit() {
     let padded = |length: usize| format!("{ONE}{}", " ".repeat(length - ONE.len()));
     assert!(read("edge-a", &padded(LONGEST)).is_ok());

@@ -8,28 +8,24 @@ use crate::wire::Cluster;
 const TRIES: usize = 10;
 
 impl Slots {
-    /// Names of the nodes with an entry: a readable one, an unreadable one, or one in the old version's Lease. Sorted,
-    /// without duplicates.
+    /// Names of the nodes with an entry, readable or not. Sorted.
     fn names(&self) -> Vec<String> {
-        let old = self.old.iter().flat_map(|old| &old.holders);
-        let readable = self.holders.iter().chain(old).map(|holder| &holder.node);
+        let readable = self.holders.iter().map(|holder| &holder.node);
         let all = readable.chain(self.unreadable.iter().map(|unreadable| &unreadable.node));
         let mut names: Vec<String> = all.cloned().collect();
         names.sort();
-        names.dedup();
         names
     }
 }
 
-/// Removes the entry of this device's own node; true if there was one. Its entry in the old version's Lease stays: a
-/// node may not write there, and once the node is in service that entry counts for five minutes at most.
+/// Removes the entry of this device's own node; true if there was one.
 ///
 /// # Errors
 /// The ConfigMap cannot be read or changed.
 pub async fn give_back_slot(cluster: &Cluster, map: &SlotMap, node: &str) -> Result<bool, SlotFailure> {
-    let read = async || read_slots(cluster, map).await.map(|slots| Slots { old: None, ..slots });
-    let removed = change::<SlotFailure>(cluster, map, read, |name| name == node, async |_| Ok(())).await?;
-    Ok(!removed.is_empty())
+    let removed: Result<_, SlotFailure> =
+        take_slots_away(cluster, map, |name| name == node, async |_| Ok(())).await;
+    Ok(!removed?.is_empty())
 }
 
 /// Removes the entries of the nodes that `is_meant` selects, after `judge` has allowed it; returns their names. Every
@@ -43,18 +39,8 @@ pub async fn take_slots_away<E: From<SlotFailure>>(
     is_meant: impl Fn(&str) -> bool,
     judge: impl AsyncFn(&[String]) -> Result<(), E>,
 ) -> Result<Vec<String>, E> {
-    change(cluster, map, async || read_slots(cluster, map).await, is_meant, judge).await
-}
-
-async fn change<E: From<SlotFailure>>(
-    cluster: &Cluster,
-    map: &SlotMap,
-    read: impl AsyncFn() -> Result<Slots, SlotFailure>,
-    is_meant: impl Fn(&str) -> bool,
-    judge: impl AsyncFn(&[String]) -> Result<(), E>,
-) -> Result<Vec<String>, E> {
     for _ in 0..TRIES {
-        let slots = read().await?;
+        let slots = read_slots(cluster, map).await?;
         let mut meant = slots.names();
         meant.retain(|name| is_meant(name));
         if meant.is_empty() {

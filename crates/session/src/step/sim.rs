@@ -292,8 +292,7 @@ impl Sim {
         }
         self.slots.put(node, entry);
         self.count_version();
-        // The answer to a write does not contain the old version's Lease.
-        Ok(SlotTable { old: None, ..self.slots.clone() })
+        Ok(self.slots.clone())
     }
 
     /// The table was changed.

@@ -6,7 +6,7 @@ use super::sim::{Fault, SECOND, Sim};
 use super::*;
 use crate::OWNER;
 use crate::membership::Mode;
-use crate::slots::{Holder, PassedOver};
+use crate::slots::PassedOver;
 use crate::words;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -172,23 +172,6 @@ fn an_entry_that_was_passed_over_or_destroyed_is_taken_away_by_its_own_node() {
         assert_eq!((sim.holders(), sim.own.cordoned), (vec!["peer"], false), "destroyed: {is_destroyed}");
         assert!(sim.slots.unreadable.is_empty());
     }
-}
-
-/// The Lease in which older versions kept the slots.
-#[test]
-fn a_holder_in_the_lease_of_before_is_waited_for() {
-    let mut sim = Sim::new();
-    let old = |name: &str| Holder { node: name.into(), node_uid: name.into(), ..Holder::default() };
-    // We were updated while we had a slot: our own old entry is no obstacle.
-    sim.slots.old = Some(vec![old("own"), old("peer")]);
-    sim.state.slots.table = None;
-    sim.reboot();
-    sim.pass(3 * MINUTE);
-    assert_eq!((sim.outcome(), sim.own.cordoned), (None, false));
-    assert!(words::reason(&sim.state).contains("peer"), "{}", words::reason(&sim.state));
-    sim.slots.old = Some(vec![old("own")]);
-    sim.pass(MINUTE);
-    assert_eq!(sim.outcome(), Some(Outcome::Drained));
 }
 
 #[test]

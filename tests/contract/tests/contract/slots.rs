@@ -1,10 +1,8 @@
 //! Slots: the ConfigMap of the nodes that may be down for a drain.
 
 use anyhow::Result;
-use cluster::slots::OLD_HOLDERS;
 use cluster::{
-    ApiFailure, Holder, SlotFailure, SlotMap, SlotWatch, Slots, clear_slots, read_slots, release_slots,
-    write_slots,
+    ApiFailure, Holder, SlotFailure, SlotMap, SlotWatch, Slots, read_slots, release_slots, write_slots,
 };
 use contract::{Place, Target};
 use futures::future::join_all;
@@ -141,7 +139,7 @@ pub(crate) async fn a_watch_tells_what_others_do(target: &Target) -> Result<()> 
     assert_eq!(read_slots(cluster, &map).await?, second);
     set(&place, "a", json!("nonsense")).await?;
     watch.changed().await;
-    clear_slots(other.cluster(), &map).await?;
+    set(&place, "a", Value::Null).await?;
     watch.changed().await;
     delete(&place).await?;
     watch.changed().await;
@@ -149,43 +147,28 @@ pub(crate) async fn a_watch_tells_what_others_do(target: &Target) -> Result<()> 
     Ok(())
 }
 
-/// An unreadable entry hides no other entry; the Lease of older versions blocks everything until a person clears it.
+/// An unreadable entry hides no other entry, and a person can remove it.
 pub(crate) async fn what_does_not_parse_waits_for_a_person(target: &Target) -> Result<()> {
     let place = Place::new(target, "unreadable").await?;
     let (cluster, map) = (place.caller().cluster(), map_of(&place));
-    clear_slots(cluster, &map).await?;
-    assert_eq!(read_slots(cluster, &map).await?, Slots::default(), "clearing makes no ConfigMap");
     write_slots(cluster, &map, None, "b", Some(&holder("b", 1))).await?;
     for text in ["nonsense".to_owned(), r#"{"Node": "a"}"#.to_owned(), " ".repeat(200_000)] {
         set(&place, "a", json!(text)).await?;
         let slots = read_slots(cluster, &map).await?;
         assert_eq!((slots.holders, slots.unreadable.len()), (vec![holder("b", 1)], 1));
     }
-    let annotations = json!({OLD_HOLDERS: "nonsense"});
-    let lease = json!({"metadata": {"name": "ebb-slots-default", "annotations": annotations}, "spec": {}});
-    place.create("leases", &lease).await?;
-    // A reader that has once seen that there is no Lease does not ask for it again.
-    let map = map_of(&place);
-    let failure = read_slots(cluster, &map).await.unwrap_err();
-    assert!(matches!(failure, SlotFailure::Unreadable { .. }), "{failure}");
-    let said = failure.to_string();
-    for part in [&format!("{}/ebb-slots-default", place.namespace), OLD_HOLDERS, "ebb slots release --all"] {
-        assert!(said.contains(part), "{said}");
-    }
-    clear_slots(cluster, &map).await?;
     let slots = read_slots(cluster, &map).await?;
-    let old = slots.old.map(|old| old.holders);
-    assert_eq!((slots.holders, slots.unreadable, old), (vec![], vec![], Some(vec![])));
+    release_slots(cluster, &map, &slots, &["a".to_owned()]).await?;
+    let slots = read_slots(cluster, &map).await?;
+    assert_eq!((slots.holders, slots.unreadable), (vec![holder("b", 1)], vec![]));
     Ok(())
 }
 
 pub(crate) async fn who_may_have_slots(target: &Target) -> Result<()> {
     let place = Place::new(target, "rights").await?;
-    for (verb, resource) in
-        [("get", "configmaps"), ("get", "leases"), ("create", "configmaps"), ("patch", "configmaps")]
-    {
-        let user = format!("{}-{verb}-{resource}", place.namespace);
-        let client = target.client_without(&user, verb, resource).await?;
+    for verb in ["get", "create", "patch"] {
+        let user = format!("{}-{verb}", place.namespace);
+        let client = target.client_without(&user, verb, "configmaps").await?;
         let (cluster, map) = (client.cluster(), map_of(&place));
         let failure = async {
             let before = read_slots(cluster, &map).await?;
@@ -200,7 +183,7 @@ pub(crate) async fn who_may_have_slots(target: &Target) -> Result<()> {
             continue;
         }
         assert!(matches!(failure, SlotFailure::Api(ApiFailure::Denied { .. })), "{verb}: {said}");
-        assert!(said.contains(&format!("needs the right to `{verb}` `{resource}`")), "{verb}: {said}");
+        assert!(said.contains(&format!("needs the right to `{verb}` `configmaps`")), "{verb}: {said}");
     }
     Ok(())
 }

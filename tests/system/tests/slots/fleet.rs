@@ -109,31 +109,6 @@ impl Fleet {
         Ok(self.pool.nodes.iter().position(|node| is_held_by(&node)))
     }
 
-    /// Starts the device's zedkube beside a Lease of an older version, in which another node has the slot.
-    pub(crate) fn give_the_old_slot(&mut self, index: usize, holder: usize) -> Result<()> {
-        self.devices[index].kill("zedkube");
-        let node = &self.pool.nodes[holder];
-        let uid = self.api.get(&format!("/api/v1/nodes/{node}"))?["metadata"]["uid"].clone();
-        let holders = json!([{"Node": node, "NodeUID": uid, "BootID": "before", "Renewal": 3}]);
-        let annotations = json!({"ebb.dev/holders": holders.to_string()});
-        let lease = json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": "ebb-slots-default", "annotations": annotations}, "spec": {},
-        });
-        self.api.create(&self.leases(), &lease)?;
-        self.devices[index].start("zedkube")
-    }
-
-    /// Removes the entry from the old Lease, as a node of the older version does when it is back.
-    pub(crate) fn give_the_old_slot_back(&self) -> Result<()> {
-        let patch = json!({"metadata": {"annotations": {"ebb.dev/holders": "[]"}}});
-        self.api.patch(&format!("{}/ebb-slots-default", self.leases()), &patch).map(drop)
-    }
-
-    fn leases(&self) -> String {
-        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.pool.name)
-    }
-
     /// Waits until all have rebooted and take pods again, and no node has a slot.
     pub(crate) fn until_all_are_back(&mut self) -> Result<()> {
         for index in 0..self.devices.len() {
@@ -142,7 +117,7 @@ impl Fleet {
         self.until("the slot is free", |fleet| Ok(fleet.holder()?.is_none().then_some(())))
     }
 
-    pub(crate) fn until_is_back(&mut self, index: usize) -> Result<()> {
+    fn until_is_back(&mut self, index: usize) -> Result<()> {
         let path = format!("/api/v1/nodes/{}", self.pool.nodes[index]);
         self.until(&format!("{} is back", self.pool.nodes[index]), |fleet| {
             if !fleet.booted[index] || fleet.devices[index].status() != DrainStatus::NotRequested {
@@ -154,17 +129,6 @@ impl Fleet {
             Ok(is_free.then_some(()))
         })?;
         assert_eq!(self.devices[index].actions()?.len(), 1, "it went down once");
-        Ok(())
-    }
-
-    /// Lets time pass; devices that go down boot.
-    pub(crate) fn tend_for(&mut self, time: Duration) -> Result<()> {
-        #[expect(clippy::disallowed_methods, reason = "the test's own time, not the agents'")]
-        let began = Instant::now();
-        while began.elapsed() < time {
-            self.tend()?;
-            pause();
-        }
         Ok(())
     }
 

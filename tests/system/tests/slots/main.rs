@@ -8,19 +8,13 @@
 mod fleet;
 mod order;
 
-use std::time::Duration;
-
 use anyhow::Result;
-use schemas::DrainStatus;
 
 use fleet::Fleet;
 use order::are_apart;
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ebb-system");
-
-/// How long the other one is given to go too early: longer than the retry interval of those who wait, which is 5 s.
-const AWAY: Duration = Duration::from_secs(12);
 
 #[test]
 fn three_nodes_go_one_after_another() -> Result<()> {
@@ -30,17 +24,4 @@ fn three_nodes_go_one_after_another() -> Result<()> {
     fleet.until_all_are_back()?;
     assert_eq!(are_apart(&fleet.plane.audit_since(mark)?, &fleet.nodes()), Ok(()));
     Ok(())
-}
-
-/// While a group is upgraded, nodes of the older version have their slots in a Lease.
-#[test]
-fn a_holder_of_the_version_before_is_waited_for() -> Result<()> {
-    let mut fleet = Fleet::start("upgrade", 2)?;
-    fleet.give_the_old_slot(0, 1)?;
-    fleet.reboot_all()?;
-    fleet.until_is_back(1)?;
-    fleet.tend_for(AWAY)?;
-    assert_eq!(fleet.devices[0].status(), DrainStatus::Requested, "it waits for the other one's old entry");
-    fleet.give_the_old_slot_back()?;
-    fleet.until_all_are_back()
 }
