@@ -361,13 +361,6 @@ impl Judge {
         self.devices[device].is_down
     }
 
-    /// Any boot counts as the reboot that was commanded.
-    pub(crate) fn power_cut(&mut self, device: usize) {
-        let known = &mut self.devices[device];
-        known.is_down = true;
-        known.begins_boot();
-    }
-
     pub(crate) fn is_back(&mut self, device: usize) {
         let known = &mut self.devices[device];
         (known.is_down, known.by_us) = (false, None);

@@ -312,7 +312,6 @@ impl World {
             }
             Happening::PowerCut(device) => {
                 if !self.judge.is_down(device) {
-                    self.judge.power_cut(device);
                     self.boot(device, Down::PowerCut)?;
                 }
             }
@@ -350,7 +349,6 @@ impl World {
     fn end_or_stop(&mut self, what: Happening) -> Result<()> {
         match what {
             Happening::GoesDown(device, boot, operation) if self.devices[device].boot() == boot => {
-                self.judge.goes_down(device);
                 self.boot(device, Down::Ordered(operation))?;
             }
             Happening::Written(device, boot, number, version, works) => {
@@ -399,8 +397,9 @@ impl World {
         let reason = if why == Down::PowerCut { "a power cut" } else { "nodeagent" };
         tell(&node, &format!("the device goes down because of {reason}; /run is {run}"));
         self.stop(device);
-        // What was written until now is of this boot.
+        // What was written until now, and each program that was started, is of this boot.
         self.observe();
+        self.judge.goes_down(device);
         let root = self.devices[device].root.path().to_string_lossy().into_owned();
         kernel::set_disk_fault(&format!("{root}/persist"), None);
         kernel::set_disk_fault(&format!("{root}{}", deeds::RECORD), None);

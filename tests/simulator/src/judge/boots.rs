@@ -6,7 +6,7 @@ use super::Judge;
 use crate::kernel;
 
 impl Judge {
-    /// The device goes down because nodeagent has told it to.
+    /// The device goes down, by nodeagent or by a power cut. Any boot counts as the reboot that was commanded.
     pub(crate) fn goes_down(&mut self, device: usize) {
         let known = &mut self.devices[device];
         known.is_down = true;

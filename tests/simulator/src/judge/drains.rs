@@ -315,7 +315,7 @@ impl Judge {
         let refused = self
             .server
             .refuses_since
-            .filter(|from| *from < starts && now.saturating_sub(since.max(on_record)) > REFUSED);
+            .filter(|from| *from < starts && now.saturating_sub(since.max(starts).max(on_record)) > REFUSED);
         let refused = refused.filter(|_| answers);
         let wrong = wrong.or_else(|| {
             let what = format!("for {} s", (now - refused?) / SECOND);

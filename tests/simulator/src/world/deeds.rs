@@ -140,6 +140,9 @@ impl World {
             Deed::BadFile => {
                 let written = device.write_nonsense();
                 tell(&device.node, &format!("somebody writes nonsense as a request: {written:?}"));
+                if written.is_ok() {
+                    self.judge.half_written(index);
+                }
             }
             Deed::Request(is_there) => {
                 tell(&device.node, &format!("a person's request: {is_there}"));
