@@ -18,7 +18,7 @@ use drain::Outcome;
 use drain::progress::attempt;
 use drain::state::Failure;
 use fake_cluster::{Effect, Fault};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::disks::Disks;
 use crate::scene::{Scene, end, is_blocked, is_half_proven, is_terminating, patient, turn, until};
@@ -140,6 +140,13 @@ pub(crate) async fn t57_replacements_have_no_place(target: &Target) -> Result<()
     let mut drain = scene.drain(patient());
     let is_refused = |drain: &Drain| (drain.progress().gone == 1 && drain.blocked().len() == 1).then_some(());
     until(&mut drain, "one is gone, and the other one blocked", is_refused).await?;
+    let has_no_place = |pod: &Value| {
+        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.into_iter().any(|one| one["type"] == "PodScheduled" && one["status"] == "False")
+    };
+    let is_known = |pods: &Objects| pods.values().any(has_no_place).then_some(());
+    let pods = scene.place.path("pods");
+    scene.place.caller().until_all("the scheduler has found no node", &pods, "", is_known).await?;
     turn(Duration::from_secs(15));
     let named = |drain: &Drain| {
         let blocked = drain.blocked().into_iter().next()?;
