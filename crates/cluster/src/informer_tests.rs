@@ -185,9 +185,7 @@ async fn attachments_that_cannot_be_had_hold_nothing_up() {
     fake.faults().add(Fault::on("list", "volumeattachments", denied()).always());
     let mut informer = Informer::start_by(&cluster, "edge-a", hasty);
     let needed = "needs the right to `list` `volumeattachments`";
-    let is_denied = |snapshot: &Snapshot| {
-        matches!(&snapshot.storage.attachments, Attachments::Unreadable(text) if text.contains(needed))
-    };
+    let is_denied = |snapshot: &Snapshot| matches!(&snapshot.storage.attachments, Attachments::Unreadable(text) if text.contains(needed));
     seen(&mut informer, is_denied).await;
 }
 
