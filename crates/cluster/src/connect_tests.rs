@@ -15,12 +15,13 @@ use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::server::TlsStream;
 
 use super::*;
 use crate::evict::would_evict;
@@ -56,20 +57,13 @@ async fn what_others_may_write_is_read_for_a_person_only() {
     for name in ["token", "ca.pem"] {
         write(&path(name), "text");
     }
-    let named = |user: &str, cluster: &str| {
-        format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
-             clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:1'{cluster}}}}}]\n\
-             users: [{{name: u, user: {{{user}}}}}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n"
-        )
-    };
     // Files that other users may write, and the text of the refusal.
     for (user, cluster, others) in [
         ("", "", "kubeconfig"),
         ("tokenFile: token", "", "token"),
         ("", ", certificate-authority: ca.pem", "ca.pem"),
     ] {
-        write(&path("kubeconfig"), &named(user, cluster));
+        write(&path("kubeconfig"), &kubeconfig(&format!("server: 'http://127.0.0.1:1'{cluster}"), user));
         for name in ["kubeconfig", "token", "ca.pem"] {
             let mode = if name == others { 0o666 } else { 0o600 };
             fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
@@ -97,7 +91,6 @@ fn kubeconfig(cluster: &str, user: &str) -> String {
     )
 }
 
-#[expect(clippy::too_many_lines, reason = "a table")]
 #[tokio::test]
 async fn a_broken_kubeconfig_is_unreachable_and_says_why() {
     let server = "server: \"https://127.0.0.1:1\"";
@@ -105,28 +98,22 @@ async fn a_broken_kubeconfig_is_unreachable_and_says_why() {
     let user = |user: &str| kubeconfig(server, user);
     let cases = [
         ("", "has no current-context"),
-        ("hello", "not the YAML of a kubeconfig"),
         ("{ s3cret: [", "not the YAML of a kubeconfig"),
         ("users: s3cret", "not the YAML of a kubeconfig"),
-        ("apiVersion: v1\nkind: Config\n", "has no current-context"),
         ("current-context: s", "current-context `s` does not exist"),
         (&kubeconfig("", ""), "has no server"),
         (&kubeconfig("server: \"::\"", ""), "is not a URL"),
         (&kubeconfig("server: \"127.0.0.1:6443\"", ""), "is not a URL"),
         (&kubeconfig("server: \"ftp://127.0.0.1\"", ""), "is not a URL"),
         (&kubeconfig("server: \"https://\"", ""), "is not a URL"),
-        (&kubeconfig("server: \"/path\"", ""), "is not a URL"),
         (&with("certificate-authority: missing.pem"), "missing.pem` cannot be read"),
         (&with("certificate-authority-data: \"s3cret!\""), "certificate-authority is not base64"),
-        (&with("certificate-authority-data: aGVsbG8K"), "holds no certificate"),
         (&with("certificate-authority: garbage.pem"), "holds no certificate"),
         (&with("certificate-authority: garbage-der.pem"), "cannot connect"),
         (&with("proxy-url: \"http://127.0.0.1:3128\""), "asks for a proxy"),
-        (&with("proxy-url: \"::\""), "proxy"),
         (&with("tls-server-name: \"-- s3cret --\""), "cannot connect"),
         (&user("client-certificate-data: \"s3cret!\", client-key-data: aGVsbG8K"), "not base64"),
         (&user("client-certificate-data: aGVsbG8K, client-key-data: aGVsbG8K"), "cannot connect"),
-        (&user("client-certificate: missing.pem, client-key: missing.pem"), "missing.pem` cannot be read"),
         (&user("token: \"s3cret\\nx\""), "HTTP forbids"),
         (&user("tokenFile: missing"), "missing` cannot be read"),
         (
@@ -135,21 +122,9 @@ async fn a_broken_kubeconfig_is_unreachable_and_says_why() {
         ),
         (
             &user(
-                "exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/false, interactiveMode: Never}",
-            ),
-            "plugin failed: exit status: 1 (`/bin/false`)",
-        ),
-        (
-            &user(
                 "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./missing, interactiveMode: Never}",
             ),
             "cannot be started",
-        ),
-        (
-            &user(
-                "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, args: [s3cret], interactiveMode: Never}",
-            ),
-            "plugin",
         ),
     ];
     for (text, part) in cases {
@@ -189,49 +164,36 @@ async fn a_refusal_names_the_kubeconfig_in_one_line_that_ends() {
 #[tokio::test]
 async fn a_path_that_leads_nowhere_is_unreachable() {
     let folder = tempfile::tempdir().unwrap();
-    for (path, part) in [("missing", "No such file"), (".", "not a file"), ("/dev/zero", "not a file")] {
+    for (path, part) in [("missing", "No such file"), (".", "not a file")] {
         let failure = connect(&explicit(folder.path().join(path)), "").await.map(drop).unwrap_err();
         assert!(failure.is_unreachable() && failure.text().contains(part), "{path}: {failure:?}");
     }
     let failure = connect(&Search::default(), "").await.map(drop).unwrap_err();
     assert!(failure.is_unreachable() && failure.text().starts_with("no kubeconfig found"), "{failure:?}");
-    let huge = folder.path().join("huge");
-    fs::File::create(&huge).unwrap().set_len(1 << 40).unwrap();
-    let failure = connect(&explicit(huge), "").await.map(drop).unwrap_err();
-    assert!(failure.text().contains("longer than 4 MiB"), "{failure:?}");
 }
 
 #[tokio::test]
-async fn a_context_is_chosen_by_name() {
-    let two = "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
-               clusters: [{name: a, cluster: {server: \"http://127.0.0.1:1\"}}, \
-               {name: b, cluster: {server: \"http://127.0.0.1:2\"}}]\n\
-               users: [{name: u, user: {}}]\n\
-               contexts: [{name: a, context: {cluster: a, user: u}}, {name: b, context: {cluster: b, user: u}}]\n";
-    let folder = folder(&[("two", two)]);
+async fn only_the_proxy_of_the_chosen_cluster_counts() {
+    let three = "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+                 clusters: [{name: a, cluster: {server: \"http://127.0.0.1:1\"}}, \
+                 {name: b, cluster: {server: \"http://127.0.0.1:2\"}}, \
+                 {name: p, cluster: {server: \"http://127.0.0.1:2\", proxy-url: \"http://127.0.0.1:3\"}}]\n\
+                 users: [{name: u, user: {}}]\n\
+                 contexts: [{name: a, context: {cluster: a, user: u}}, {name: b, context: {cluster: b, user: u}}, \
+                 {name: p, context: {cluster: p, user: u}}]\n";
+    let folder = folder(&[("three", three)]);
     let search =
-        |context: Option<&str>| explicit(folder.path().join("two")).in_context(context.map(str::to_owned));
+        |context: Option<&str>| explicit(folder.path().join("three")).in_context(context.map(str::to_owned));
     for (context, port) in [(None, "127.0.0.1:1"), (Some("b"), "127.0.0.1:2")] {
         let connection = connect(&search(context), "").await.unwrap();
         let failure = soon(get_node(&connection.cluster, "n")).await.unwrap_err();
         assert!(failure.text().contains(port), "{context:?}: {failure}");
     }
-    let failure = connect(&search(Some("c")), "").await.map(drop).unwrap_err();
-    assert!(failure.text().ends_with("it has no context `c`; there are: a, b"), "{failure}");
-}
-
-#[tokio::test]
-async fn only_the_proxy_of_the_chosen_cluster_counts() {
-    let two = "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
-               clusters: [{name: a, cluster: {server: \"http://127.0.0.1:1\"}}, \
-               {name: b, cluster: {server: \"http://127.0.0.1:2\", proxy-url: \"http://127.0.0.1:3\"}}]\n\
-               users: [{name: u, user: {}}]\n\
-               contexts: [{name: a, context: {cluster: a, user: u}}, {name: b, context: {cluster: b, user: u}}]\n";
-    let folder = folder(&[("two", two)]);
-    let search = |context: &str| explicit(folder.path().join("two")).in_context(Some(context.to_owned()));
-    assert!(connect(&search("a"), "").await.is_ok(), "the proxy of another cluster");
-    let failure = connect(&search("b"), "").await.map(drop).unwrap_err();
+    let refusal = async |context| connect(&search(Some(context)), "").await.map(drop).unwrap_err();
+    let failure = refusal("p").await;
     assert!(failure.text().contains("asks for a proxy"), "{failure}");
+    let failure = refusal("c").await;
+    assert!(failure.text().ends_with("it has no context `c`; there are: a, b, p"), "{failure}");
 }
 
 #[test]
@@ -383,17 +345,6 @@ async fn refused_credentials_are_read_anew_but_not_at_once() {
     }
 }
 
-#[tokio::test]
-async fn a_token_that_does_not_count_is_a_denial() {
-    let (fake, _) = still_cluster();
-    let text = kubeconfig(&format!("server: \"{}\"", fake.server_url()), "token: s3cret");
-    let folder = folder(&[("config", &text)]);
-    let connection = connect(&explicit(folder.path().join("config")), "").await.unwrap();
-    let failure = get_node(&connection.cluster, "edge-a").await.unwrap_err();
-    assert!(matches!(failure, ApiFailure::Denied { .. }), "{failure:?}");
-    assert!(failure.text().contains("401") && !failure.text().contains("s3cret"), "{failure}");
-}
-
 #[test]
 fn a_user_agent_that_http_forbids_falls_back() {
     let cases = [("", ""), ("drain", " drain"), ("a\nb", "")];
@@ -414,7 +365,6 @@ async fn a_server_that_is_not_there_or_not_one_is_unreachable() {
     });
     for url in [
         "http://127.0.0.1:1".to_owned(),
-        "https://127.0.0.1:1".to_owned(),
         "https://does-not-exist.invalid:6443".to_owned(),
         format!("http://{address}"),
         format!("https://{address}"),
@@ -425,8 +375,11 @@ async fn a_server_that_is_not_there_or_not_one_is_unreachable() {
     }
 }
 
-/// A TLS server that answers 429 to evictions, as soon as all expected ones are in flight at the same time.
-async fn tls_server(protocols: &[&str], evictions: usize) -> (SocketAddr, Arc<AtomicUsize>) {
+/// A TLS server that serves each connection by this function; counts connections.
+async fn serve_by_tls<F: Future<Output = ()> + Send + 'static>(
+    protocols: &[&str],
+    serve: impl Fn(TlsStream<TcpStream>) -> F + Clone + Send + 'static,
+) -> (SocketAddr, Arc<AtomicUsize>) {
     let certificates = CertificateDer::pem_slice_iter(CERTIFICATE.as_bytes()).map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
     let mut config =
@@ -435,31 +388,43 @@ async fn tls_server(protocols: &[&str], evictions: usize) -> (SocketAddr, Arc<At
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (connections, all_here) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(evictions)));
+    let connections = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&connections);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, counter, all_here) =
-                (acceptor.clone(), Arc::clone(&counter), Arc::clone(&all_here));
+            let (acceptor, counter, serve) = (acceptor.clone(), Arc::clone(&counter), serve.clone());
             tokio::spawn(async move {
                 let Ok(stream) = acceptor.accept(stream).await else { return };
                 counter.fetch_add(1, Ordering::Relaxed);
-                let answer = service_fn(move |request: Request<Incoming>| {
-                    let all_here = Arc::clone(&all_here);
-                    async move {
-                        if request.uri().path().ends_with("/eviction") {
-                            all_here.wait().await;
-                        }
-                        let body = Full::new(Bytes::from_static(b"{\"items\": []}"));
-                        Ok::<_, std::convert::Infallible>(Response::new(body))
-                    }
-                });
-                let server = auto::Builder::new(TokioExecutor::new());
-                server.serve_connection(TokioIo::new(stream), answer).await.ok();
+                let served = serve(stream);
+                served.await;
             });
         }
     });
     (address, connections)
+}
+
+/// A TLS server that accepts evictions, as soon as all expected ones are in flight at the same time.
+async fn tls_server(protocols: &[&str], evictions: usize) -> (SocketAddr, Arc<AtomicUsize>) {
+    let all_here = Arc::new(Barrier::new(evictions));
+    let serve = move |stream: TlsStream<TcpStream>| {
+        let all_here = Arc::clone(&all_here);
+        async move {
+            let answer = service_fn(move |request: Request<Incoming>| {
+                let all_here = Arc::clone(&all_here);
+                async move {
+                    if request.uri().path().ends_with("/eviction") {
+                        all_here.wait().await;
+                    }
+                    let body = Full::new(Bytes::from_static(b"{\"items\": []}"));
+                    Ok::<_, std::convert::Infallible>(Response::new(body))
+                }
+            });
+            let server = auto::Builder::new(TokioExecutor::new());
+            server.serve_connection(TokioIo::new(stream), answer).await.ok();
+        }
+    };
+    serve_by_tls(protocols, serve).await
 }
 
 async fn connect_by_tls(address: SocketAddr, authority: &str) -> Cluster {
@@ -491,38 +456,24 @@ async fn a_server_with_another_authority_is_unreachable() {
 
 /// A TLS server with HTTP/2 in front of this one, with so many streams on one connection at a time; counts connections.
 async fn front(backend: &str, streams: u32) -> (SocketAddr, Arc<AtomicUsize>) {
-    let certificates = CertificateDer::pem_slice_iter(CERTIFICATE.as_bytes()).map(Result::unwrap).collect();
-    let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
-    let mut config =
-        ServerConfig::builder().with_no_client_auth().with_single_cert(certificates, key).unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let connections = Arc::new(AtomicUsize::new(0));
-    let (counter, backend) = (Arc::clone(&connections), backend.to_owned());
+    let backend = backend.to_owned();
     let way = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build_http::<Incoming>();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, counter, backend, way) =
-                (acceptor.clone(), Arc::clone(&counter), backend.clone(), way.clone());
-            tokio::spawn(async move {
-                let Ok(stream) = acceptor.accept(stream).await else { return };
-                counter.fetch_add(1, Ordering::Relaxed);
-                let pass = service_fn(move |request: Request<Incoming>| {
-                    let (mut head, body) = request.into_parts();
-                    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-                    head.uri = format!("{backend}{path}").parse().unwrap();
-                    head.version = http::Version::HTTP_11;
-                    way.request(Request::from_parts(head, body))
-                });
-                let mut server = auto::Builder::new(TokioExecutor::new());
-                server.http2().max_concurrent_streams(streams);
-                server.serve_connection(TokioIo::new(stream), pass).await.ok();
+    let serve = move |stream: TlsStream<TcpStream>| {
+        let (backend, way) = (backend.clone(), way.clone());
+        async move {
+            let pass = service_fn(move |request: Request<Incoming>| {
+                let (mut head, body) = request.into_parts();
+                let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+                head.uri = format!("{backend}{path}").parse().unwrap();
+                head.version = http::Version::HTTP_11;
+                way.request(Request::from_parts(head, body))
             });
+            let mut server = auto::Builder::new(TokioExecutor::new());
+            server.http2().max_concurrent_streams(streams);
+            server.serve_connection(TokioIo::new(stream), pass).await.ok();
         }
-    });
-    (address, connections)
+    };
+    serve_by_tls(&["h2"], serve).await
 }
 
 /// There are more watches than kube-apiserver's 100 streams on one connection: with one connection every call would wait

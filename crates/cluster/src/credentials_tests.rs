@@ -50,19 +50,9 @@ async fn a_path_that_is_no_token_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRUSR).unwrap();
-    let huge = folder.path().join("huge");
-    std::fs::File::create(&huge).unwrap().set_len(1 << 40).unwrap();
     let lines = folder.path().join("lines");
     write(&lines, "s3cret\nmore");
-    let missing = folder.path().join("missing");
-    let zero = Path::new("/dev/zero").to_owned();
-    for (path, part) in [
-        (fifo, "is not a file"),
-        (zero, "is not a file"),
-        (huge, "longer than 4 MiB"),
-        (missing, "No such file"),
-        (lines, "HTTP forbids"),
-    ] {
+    for (path, part) in [(fifo, "is not a file"), (lines, "HTTP forbids")] {
         let tokens = Tokens::of(Origin::File(path, Trust::Anybody), now).unwrap();
         let why = token(&tokens).await.unwrap_err();
         assert!(why.contains(part) && !why.contains("s3cret"), "{part}: {why}");

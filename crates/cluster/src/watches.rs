@@ -223,12 +223,6 @@ mod tests {
     }
 
     #[test]
-    fn two_watches_do_not_come_back_together() {
-        let pauses = || -> Vec<Duration> { Pauses::default().take(6).collect() };
-        assert_ne!(pauses(), pauses());
-    }
-
-    #[test]
     fn what_the_server_asks_for_comes_first() {
         let mut pauses = Pauses::default();
         pauses.retry_after.set(Moment(10_000));

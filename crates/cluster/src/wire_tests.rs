@@ -13,26 +13,9 @@ fn get_node() -> Result<Request<Vec<u8>>, kube::core::request::Error> {
 const OPERATION: Operation<'_> = Operation { verb: "get", resource: "nodes", namespace: "", name: "edge-a" };
 
 #[tokio::test]
-async fn a_server_that_hangs_is_given_up() {
-    let (fake, cluster) = still_cluster();
-    fake.faults().add(Fault::on("get", "nodes", Effect::Hang));
-    let failure = cluster.call(&OPERATION, get_node(), Duration::from_millis(200)).await.unwrap_err();
-    assert!(failure.is_unreachable(), "{failure}");
-    assert!(failure.text().contains("no answer within"), "{failure}");
-    let reply = cluster.call(&OPERATION, get_node(), CALL_DEADLINE).await.unwrap();
-    assert!(reply.status.is_success(), "the next call works");
-}
-
-#[tokio::test]
 async fn a_broken_connection_is_unreachable_and_an_answer_is_never_asked_for_twice() {
     let (fake, cluster) = still_cluster();
-    for effect in [
-        Effect::ResetBefore,
-        Effect::ResetAfter,
-        Effect::Answer(FakeReply::json(503, &json!({"message": "busy"}))),
-        Effect::Answer(FakeReply::json(500, &json!({"message": "broken"}))),
-        Effect::Answer(FakeReply::json(504, &json!({"message": "slow"}))),
-    ] {
+    for effect in [Effect::ResetBefore, Effect::ResetAfter, Effect::Answer(FakeReply::text(503, "busy"))] {
         fake.faults().add(Fault::on("get", "nodes", effect.clone()));
         fake.requests().clear();
         let failure = cluster.fetch::<Value>(&OPERATION, get_node()).await.unwrap_err();
@@ -48,20 +31,11 @@ async fn answers_that_make_no_sense_are_other() {
         FakeReply::text(200, "<html>please log in</html>"),
         FakeReply::text(200, ""),
         FakeReply::json(200, &json!({"metadata": {"name": 7}})),
-        FakeReply::too_many_requests(),
     ] {
         fake.faults().add(Fault::on("get", "nodes", Effect::Answer(reply.clone())));
         let failure = cluster.fetch::<crate::objects::Node>(&OPERATION, get_node()).await.unwrap_err();
         assert!(matches!(failure, ApiFailure::Other { .. }), "{reply:?}: {failure:?}");
     }
-}
-
-#[tokio::test]
-async fn the_servers_clock_is_learned_from_its_answers() {
-    let (_fake, cluster) = still_cluster();
-    assert_eq!(cluster.server_time(), None);
-    cluster.fetch::<Value>(&OPERATION, get_node()).await.unwrap();
-    assert!(cluster.server_time().is_some());
 }
 
 #[test]
