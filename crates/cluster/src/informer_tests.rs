@@ -20,24 +20,6 @@ async fn seen(informer: &mut Informer, condition: impl Fn(&Snapshot) -> bool) ->
 }
 
 #[tokio::test]
-async fn a_burst_becomes_few_snapshots_and_only_the_last_is_kept() {
-    let (fake, cluster) = still_cluster();
-    let mut informer = Informer::start(&cluster, "edge-a");
-    soon(informer.changed()).await;
-    for number in 0..200 {
-        fake.pod(&format!("p{number:03}"), "edge-a").unwrap();
-    }
-    let mut snapshots = 0;
-    soon(async {
-        while informer.changed().await.pods.len() < 200 {
-            snapshots += 1;
-        }
-    })
-    .await;
-    assert!(snapshots < 200, "{snapshots} pictures");
-}
-
-#[tokio::test]
 async fn a_heartbeat_is_no_change() {
     let (fake, cluster) = still_cluster();
     let mut informer = Informer::start(&cluster, "edge-a");

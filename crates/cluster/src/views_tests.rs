@@ -96,7 +96,6 @@ fn readiness_and_how_a_pod_came_to_its_node() {
         ("edge-a", json!([scheduled, ready("True")]), (true, false)),
         ("edge-a", json!([ready("False"), scheduled]), (false, false)),
         ("edge-a", json!([ready("True")]), (true, true)),
-        ("edge-a", json!([]), (false, true)),
         ("edge-a", json!(null), (false, true)),
         ("", json!([]), (false, false)),
     ] {
@@ -109,7 +108,6 @@ fn what_a_pod_lacks() {
     let empty = PodView { grace: Duration::from_secs(30), ..PodView::default() };
     for value in [
         json!({}),
-        json!({"metadata": {}, "spec": {}, "status": {}}),
         json!({"metadata": null, "spec": null, "status": null}),
         json!({"metadata": {"labels": null, "annotations": null, "ownerReferences": null, "finalizers": null},
                "spec": {"volumes": null, "terminationGracePeriodSeconds": null, "priority": null,
@@ -177,14 +175,7 @@ fn a_status_that_speaks_of_an_older_generation_lags() {
     let cases = [
         (json!({}), false),
         (json!({"metadata": {"generation": 1}}), true),
-        (
-            json!({"metadata": {"generation": 1}, "status": {"observedGeneration": 1, "expectedPods": 0, "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0}}),
-            false,
-        ),
-        (
-            json!({"metadata": {"generation": 3}, "status": {"observedGeneration": 2, "expectedPods": 0, "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0}}),
-            true,
-        ),
+        (json!({"metadata": {"generation": 3}, "status": {"observedGeneration": 2}}), true),
     ];
     for (value, lags) in cases {
         assert_eq!(budget(value.clone()).status_lags, lags, "{value}");
@@ -228,12 +219,10 @@ fn what_a_budget_says_about_its_controller() {
     let failed = |message| condition("DisruptionAllowed", "False", json!("SyncFailed"), message);
     let cases = [
         (json!({}), true, ""),
-        (json!({"status": null}), true, ""),
         (json!({"status": {"observedGeneration": null, "conditions": null}}), true, ""),
         (json!({"status": {"observedGeneration": 1}}), false, ""),
         (json!({"status": {"observedGeneration": 1, "conditions": failed(json!("why"))}}), false, "why"),
         (json!({"status": {"conditions": failed(Value::Null)}}), true, "SyncFailed"),
-        (json!({"status": {"conditions": failed(json!(""))}}), true, "SyncFailed"),
         (
             json!({"status": {"conditions":
                 condition("DisruptionAllowed", "True", json!("SyncFailed"), json!("why"))}}),
@@ -260,7 +249,6 @@ fn what_a_budget_says_about_its_controller() {
         (json!({"maxUnavailable": null}), false),
         (json!({"minAvailable": 1}), false),
         (json!({"maxUnavailable": 0}), true),
-        (json!({"maxUnavailable": "10%"}), true),
     ] {
         assert_eq!(budget(json!({"spec": spec})).max_unavailable, expected, "{spec}");
     }
@@ -272,18 +260,13 @@ fn which_tolerations_let_a_pod_return_to_a_cordoned_node() {
     let cases = [
         (json!({}), false),
         (json!({"operator": "Exists"}), true),
-        (json!({"operator": "Exists", "key": ""}), true),
         (json!({"operator": "Exists", "effect": "NoSchedule"}), true),
         (json!({"operator": "Exists", "effect": "NoExecute"}), false),
-        (json!({"operator": "Exists", "effect": "PreferNoSchedule"}), false),
         (json!({"operator": "Exists", "key": key}), true),
-        (json!({"operator": "Exists", "key": key, "effect": ""}), true),
         (json!({"operator": "Exists", "key": "node.kubernetes.io/not-ready"}), false),
-        (json!({"operator": "Equal", "key": key}), true),
-        (json!({"operator": "Equal", "key": key, "value": "", "effect": "NoSchedule"}), true),
+        (json!({"operator": "Equal", "key": key, "value": ""}), true),
         (json!({"operator": "Equal", "key": key, "value": "true"}), false),
         (json!({"operator": "Equal"}), false),
-        (json!({"key": key}), true),
         (json!({"key": key, "operator": null, "value": null, "effect": null}), true),
         (json!({"key": key, "operator": "Gt"}), false),
     ];

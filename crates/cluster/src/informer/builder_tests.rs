@@ -76,13 +76,18 @@ fn key(name: &str) -> crate::store::Key {
     (String::new(), name.to_owned())
 }
 
+/// The end of each list of storage; the first three have to be known before a pod with a claim is shown.
+const LISTED: [(Source, fn() -> WatchEvent); 5] = [
+    (Source::Claims, || WatchEvent::Claims(Event::InitDone)),
+    (Source::Volumes, || WatchEvent::Volumes(Event::InitDone)),
+    (Source::Attachments, || WatchEvent::Attachments(Event::InitDone)),
+    (Source::Drivers, || WatchEvent::Drivers(Event::InitDone)),
+    (Source::Peers, || WatchEvent::Peers(Event::InitDone)),
+];
+
 #[tokio::test]
 async fn a_pod_with_a_claim_is_not_shown_until_its_claims_volumes_and_attachments_have_settled() {
-    let settled: [(Source, fn() -> WatchEvent); 3] = [
-        (Source::Claims, || WatchEvent::Claims(Event::InitDone)),
-        (Source::Volumes, || WatchEvent::Volumes(Event::InitDone)),
-        (Source::Attachments, || WatchEvent::Attachments(Event::InitDone)),
-    ];
+    let settled = &LISTED[..3];
     for last in 0..settled.len() {
         let mut bench = Bench::new();
         assert!(bench.begin(None), "without claims nothing is waited for");
@@ -131,21 +136,14 @@ async fn refusals_settle_when_they_last_and_the_watches_stay() {
 async fn a_refusal_in_the_middle_never_makes_what_is_known_unknown() {
     let mut bench = Bench::new();
     bench.begin(Some("data"));
-    let listed: [(Source, fn() -> WatchEvent); 5] = [
-        (Source::Claims, || WatchEvent::Claims(Event::InitDone)),
-        (Source::Volumes, || WatchEvent::Volumes(Event::InitDone)),
-        (Source::Attachments, || WatchEvent::Attachments(Event::InitDone)),
-        (Source::Drivers, || WatchEvent::Drivers(Event::InitDone)),
-        (Source::Peers, || WatchEvent::Peers(Event::InitDone)),
-    ];
-    for (source, change) in listed {
+    for (source, change) in LISTED {
         bench.tell(source, Ok(change()));
     }
     let known = bench.snapshots.borrow().clone();
     assert!(known.is_some());
     for at in [0, 1_000, 30_000, 60_000] {
         NOW.set(Moment(at));
-        for (source, _) in listed {
+        for (source, _) in LISTED {
             assert!(!bench.refuse(source, true), "{source:?} at {at}");
         }
     }

@@ -40,16 +40,8 @@ fn attachment(volume: &str, node: &str) -> (Key, AttachmentView) {
 /// The stores of edge-a, whose five watches have listed these objects.
 fn listed(claims: &[(&str, &str)], volumes: &[&str], attachments: &[(&str, &str)]) -> StorageStores {
     let mut stores = StorageStores::of("edge-a");
-    let mut change = vec![
-        WatchEvent::Claims(Event::Init),
-        WatchEvent::Volumes(Event::Init),
-        WatchEvent::Attachments(Event::Init),
-        WatchEvent::Drivers(Event::Init),
-        WatchEvent::Peers(Event::Init),
-    ];
-    change.extend(
-        claims.iter().map(|(name, volume)| WatchEvent::Claims(Event::InitApply(claim(name, volume)))),
-    );
+    let claimed = |(name, volume): &(&str, &str)| WatchEvent::Claims(Event::InitApply(claim(name, volume)));
+    let mut change: Vec<_> = claims.iter().map(claimed).collect();
     change.extend(volumes.iter().map(|name| WatchEvent::Volumes(Event::InitApply(volume(name)))));
     let attached =
         |(volume, node): &(&str, &str)| WatchEvent::Attachments(Event::InitApply(attachment(volume, node)));

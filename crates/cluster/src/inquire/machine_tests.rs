@@ -9,10 +9,7 @@ fn how_a_migration_is() {
     let cases = [
         (Value::Null, Migration::None),
         (json!("x"), Migration::None),
-        (json!([]), Migration::None),
-        (json!({}), running("")),
         (json!({"targetNode": 1, "completed": "yes", "failed": 0}), running("")),
-        (json!({"targetNode": "edge-b"}), running("edge-b")),
         (json!({"targetNode": "edge-b", "completed": false, "failed": false}), running("edge-b")),
         (json!({"targetNode": "edge-b", "completed": true}), Migration::Completed),
         (json!({"completed": true, "failed": true, "failureReason": "no space"}), failed("no space")),
@@ -34,10 +31,8 @@ fn why_a_machine_cannot_be_migrated() {
     };
     let cases = [
         (Value::Null, ""),
-        (json!({}), ""),
         (json!([null, 1, {}, {"type": null}]), ""),
         (json!([{"type": "LiveMigratable", "status": "True", "message": "x"}]), ""),
-        (json!([{"type": "LiveMigratable", "status": "Unknown", "message": "x"}]), ""),
         (no(json!("PVC is not shared"), json!("DisksNotLiveMigratable")), "PVC is not shared"),
         (no(json!(""), json!("DisksNotLiveMigratable")), "DisksNotLiveMigratable"),
         (no(Value::Null, Value::Null), "no reason given"),
@@ -51,9 +46,7 @@ fn why_a_machine_cannot_be_migrated() {
 fn whether_kubevirt_was_asked_to_move_it_away_from_here() {
     let cases = [
         (json!({}), false),
-        (json!({"status": {"evacuationNodeName": null}}), false),
         (json!({"status": {"evacuationNodeName": 1}}), false),
-        (json!({"status": {"evacuationNodeName": ""}}), false),
         (json!({"status": {"evacuationNodeName": "edge-b"}}), false),
         (json!({"status": {"evacuationNodeName": "edge-a"}}), true),
     ];
