@@ -322,6 +322,3 @@ async fn read(connection: &Connection, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -103,40 +103,20 @@ async fn a_file_is_followed_through_all_that_happens_to_it() {
     woken(&mut watch).await;
 }
 
-/// Checks that a watch works on after its folder was removed and created again between two wake-ups: the watch is then
-/// dead, or on another folder.
-async fn check_lives_after(replace: impl FnOnce(&Path)) {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("run/zedagent/T/global.json");
-    put(&path, "0");
-    let mut watch = PathWatch::new([path.parent().unwrap()]);
-    replace(folder.path());
-    // More rounds than there can be old events on their way.
-    for round in 0..30 {
-        put(&path, &round.to_string());
-        woken(&mut watch).await;
-    }
-}
-
 #[tokio::test]
-async fn watches_live_on_whatever_is_replaced_between_two_looks() {
-    let remove_and_make = |folder: &Path| {
-        fs::remove_dir_all(folder).unwrap();
-        fs::create_dir_all(folder.join("zedagent/T")).unwrap();
-    };
-    let there_and_back = |folder: &Path| {
-        let spare = folder.with_file_name("spare");
-        fs::rename(folder, &spare).unwrap();
-        fs::rename(&spare, folder).unwrap();
-    };
-    check_lives_after(|top| remove_and_make(&top.join("run"))).await;
+async fn watches_live_on_when_a_folder_went_and_came_back_between_two_looks() {
     for below in ["run", "run/zedagent", "run/zedagent/T"] {
-        check_lives_after(|top| there_and_back(&top.join(below))).await;
-        check_lives_after(|top| {
-            fs::rename(top.join(below), top.join("old")).unwrap();
-            fs::create_dir_all(top.join("run/zedagent/T")).unwrap();
-        })
-        .await;
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("run/zedagent/T/global.json");
+        put(&path, "0");
+        let mut watch = PathWatch::new([path.parent().unwrap()]);
+        fs::rename(folder.path().join(below), folder.path().join("spare")).unwrap();
+        fs::rename(folder.path().join("spare"), folder.path().join(below)).unwrap();
+        // More rounds than there can be old events on their way.
+        for round in 0..30 {
+            put(&path, &round.to_string());
+            woken(&mut watch).await;
+        }
     }
 }
 

@@ -33,13 +33,8 @@ impl Device {
         Self::running_in(RuntimeBuilder::new_multi_thread().worker_threads(1).enable_all().build().unwrap())
     }
 
-    /// A device on which our side runs only within [`Device::run`] and [`Device::meanwhile`], so that everything in
-    /// between is one wake-up.
-    pub(crate) fn stopped() -> Self {
-        Self::running_in(RuntimeBuilder::new_current_thread().enable_all().build().unwrap())
-    }
-
-    /// As [`Device::stopped`], with a clock that jumps to the next timer whenever there is nothing to do.
+    /// A device on which our side runs only within [`Device::run`] and [`Device::meanwhile`], with a clock that jumps to
+    /// the next timer whenever there is nothing to do.
     pub(crate) fn timeless() -> Self {
         Self::running_in(
             RuntimeBuilder::new_current_thread().enable_all().start_paused(true).build().unwrap(),

@@ -8,13 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use pubsub::{Persistence, PublishError, Published, Publisher, TopicKey};
-use schemas::{NodeDrainRequest, NodeDrainStatus, Topic, to_bytes};
+use schemas::{NodeDrainStatus, Topic};
 use tokio::time::{Instant, sleep};
 
 use crate::device::{Device, key, mode, put};
 use crate::raw::{Came, Link, Listener, delete, json_of, update};
 use crate::roles::Role;
-use crate::topics::{STATUS, Text, Texted, Texting, Texts, status, status_json, text_of_message};
+use crate::topics::{STATUS, Text, Texts, status, status_json, text_of_message};
 
 type StatusPublisher = Publisher<NodeDrainStatus>;
 
@@ -81,56 +81,6 @@ fn on_connect_come_hello_all_updates_complete_and_the_restart_counter() {
 }
 
 #[test]
-fn each_wake_up_tells_deletes_then_updates_then_the_restart_counter() {
-    let device = Device::stopped();
-    let mut publisher = device.served();
-    for name in ["a", "b", "d"] {
-        publisher.publish(&key(name), &status(3)).unwrap();
-    }
-    let link = subscribe(&device);
-    let hear = |link: Link, count: usize| {
-        device.meanwhile(move || ((0..count).map(|_| link.hear()).collect::<Vec<_>>(), link))
-    };
-    let (_, link) = hear(link, 5);
-    publisher.publish(&key("c"), &status(4)).unwrap();
-    publisher.signal_restarted().unwrap();
-    publisher.publish(&key("b"), &status(4)).unwrap();
-    publisher.publish(&key("b"), &status(5)).unwrap();
-    publisher.unpublish(&key("d")).unwrap();
-    publisher.unpublish(&key("a")).unwrap();
-    let (heard, link) = hear(link, 5);
-    let expected = [
-        delete(STATUS, "a"),
-        delete(STATUS, "d"),
-        update(STATUS, "b", status_json(5)),
-        update(STATUS, "c", status_json(4)),
-        "restarted NodeDrainStatus 1".to_owned(),
-    ];
-    assert_eq!(heard, expected);
-    publisher.clear_restarted().unwrap();
-    // An item that was removed and published again is only a new value.
-    publisher.unpublish(&key("c")).unwrap();
-    publisher.publish(&key("c"), &status(9)).unwrap();
-    let (heard, _) = hear(link, 2);
-    assert_eq!(heard, [update(STATUS, "c", status_json(9)), "restarted NodeDrainStatus 0".to_owned()]);
-}
-
-#[test]
-fn an_equal_value_is_not_sent_again() {
-    let device = Device::new();
-    let mut publisher = served_with_one_item(&device);
-    let link = subscribe(&device);
-    link.hear_until("complete");
-    for _ in 0..3 {
-        assert_eq!(publisher.publish(&key("global"), &status(5)).unwrap(), Published::Unchanged);
-    }
-    publisher.unpublish(&key("never there")).unwrap();
-    publisher.clear_restarted().unwrap();
-    publisher.publish(&key("other"), &status(3)).unwrap();
-    assert_eq!(link.hear(), update(STATUS, "other", status_json(3)));
-}
-
-#[test]
 fn what_a_person_wrote_into_the_folder_is_served_as_eve_would() {
     let device = Device::new();
     put(&device.file::<NodeDrainStatus>("global"), "{ \"new\": [], \"requestedby\": 2, \"status\": 5 }\n");
@@ -140,28 +90,6 @@ fn what_a_person_wrote_into_the_folder_is_served_as_eve_would() {
     let heard = subscribe(&device).hear_until("restarted");
     assert_eq!(heard[1..2], [update(STATUS, "global", status_json(5))]);
     assert_eq!(heard[2..], ["complete NodeDrainStatus", "restarted NodeDrainStatus 1"]);
-}
-
-#[test]
-fn a_reader_that_does_not_read_gets_the_last_value_and_blocks_nobody() {
-    const VALUES: usize = 5000;
-    let device = Device::new();
-    let mut publisher: Publisher<Text> = device.served();
-    let link = Link::subscribe(&device.socket::<Text>(), Text::NAME);
-    let text = |number: usize| Text::from(format!("{number:05}"));
-    for number in 1..=VALUES {
-        publisher.publish(&key("a"), &text(number)).unwrap();
-    }
-    // Item `b` comes last in the order of keys, and is sent however often the other one changes.
-    publisher.publish(&key("b"), &text(0)).unwrap();
-    let (last, other) = (format!(r#"{{"Text":"{VALUES:05}"}}"#), r#"{"Text":"00000"}"#.to_owned());
-    let mut heard: Vec<String> = Vec::new();
-    while !(heard.contains(&last) && heard.contains(&other)) {
-        heard.extend(Some(link.hear()).filter(|text| text.starts_with("update")).map(|text| json_of(&text)));
-    }
-    assert!(heard.len() < VALUES / 2, "{} messages", heard.len());
-    heard.retain(|json| *json != other);
-    assert!(heard.is_sorted_by(|one, next| one < next), "always newer: {heard:?}");
 }
 
 /// Checks that an item with this key is created and removed, as a file and on the socket.
@@ -251,18 +179,9 @@ fn check_longest<T: Topic + From<String>>(longest: usize) {
 
 #[test]
 fn a_message_has_at_most_65533_bytes() {
-    // The next longer messages of these topics have 65,536, 65,537, 65,534 and 65,535 bytes.
-    check_longest::<Texting>(65_532);
+    // The next longer messages of these topics have 65,537 and 65,534 bytes.
     check_longest::<Text>(65_533);
     check_longest::<Texts>(65_530);
-    check_longest::<Texted>(65_531);
-    let device = Device::new();
-    let mut publisher: Publisher<NodeDrainRequest> = device.served();
-    let mut request = NodeDrainRequest::default();
-    request.context = "x".repeat(65_500 / 4 * 3 - to_bytes(&request).len());
-    publisher.publish(&key("global"), &request).unwrap();
-    let link = Link::subscribe(&device.socket::<NodeDrainRequest>(), "NodeDrainRequest");
-    assert_eq!(link.hear_until("complete")[1].len(), 65_533);
 }
 
 /// A person has put such an item into the folder.
@@ -282,30 +201,15 @@ fn a_file_that_fits_no_message_is_not_served_and_keeps_nothing_else_from_being()
 fn a_bad_request_is_hung_up_on_without_a_word() {
     let device = Device::new();
     let _publisher = served_with_one_item(&device);
-    let long = format!("request {}", "x".repeat(247));
-    assert_eq!(long.len(), 255);
-    let (longer, longest) = (format!("{long}x"), format!("request {}", "x".repeat(100_000)));
-    let bad: [&[u8]; 20] = [
+    let long = format!("request {}", "x".repeat(100_000));
+    let bad: [&[u8]; 7] = [
         b"",
         b"request",
-        b"request ",
-        b"request Other",
         b"request nodedrainstatus",
-        b"request  NodeDrainStatus",
-        b" request NodeDrainStatus",
-        b"request NodeDrainStatus ",
         b"request NodeDrainStatus\n",
-        b"request NodeDrainStatus\0",
-        b"request NodeDrainStatus NodeDrainStatus",
-        b"REQUEST NodeDrainStatus",
-        b"subscribe NodeDrainStatus",
         b"hello NodeDrainStatus false",
-        b"complete NodeDrainStatus",
-        b"delete NodeDrainStatus Z2xvYmFs",
         b"\xff\xfe\x00\x01",
         long.as_bytes(),
-        longer.as_bytes(),
-        longest.as_bytes(),
     ];
     for datagram in bad {
         let link = Link::dial(&device.socket::<NodeDrainStatus>());
@@ -420,7 +324,10 @@ fn a_second_publisher_is_an_error_and_says_nothing() {
     let files: StatusPublisher = device.files();
     let listener = Listener::bind(&device.socket::<NodeDrainStatus>());
     let open = || Publisher::open(&device.root, device.lock.agent(), Persistence::Volatile, &device.lock);
-    is_taken(open());
+    let (error, by_us) = (open().unwrap_err(), format!("process {}", std::process::id()));
+    let is_named =
+        matches!(&error, PublishError::Served { source, .. } if source.to_string().contains(&by_us));
+    assert!(is_named, "{error:?}");
     assert_eq!(listener.accept().receive(), Came::End);
     device.run(async { is_taken(files.served()) });
     assert_eq!(listener.accept().receive(), Came::End);

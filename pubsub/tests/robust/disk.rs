@@ -2,8 +2,7 @@
 //! the same call succeeds once there is room.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use pubsub::{AgentLock, Persistence, Published, Publisher, Subscription, TopicKe
 use tokio::time::timeout;
 
 use crate::again::say;
-use crate::namespace::{Remount, bind, is_bound_by_modes, is_inside, mount_memory, remount};
+use crate::namespace::{is_inside, mount_memory, remount};
 use crate::place::{
     AGENT, Item, PERSISTENT, Place, VOLATILE, echo, fill, follows, items, json, key, runtime, value, words,
 };
@@ -194,50 +193,24 @@ fn a_read_only_disk_is_said_and_survived() {
     }
     runtime().block_on(async {
         for persistence in [VOLATILE, PERSISTENT] {
-            for how in [Remount::Mount, Remount::FileSystem] {
-                let place = mounted(persistence, "size=256k");
-                if how == Remount::Mount {
-                    bind(&place.folder(), &place.folder());
-                }
-                let mut party = Party::new(place, "old").await;
-                check_read_only(&mut party, how).await;
-                say(&format!(
-                    "{persistence:?} {how:?} read-only: refused, old value kept, written afterwards"
-                ));
-            }
+            let mut party = Party::new(mounted(persistence, "size=256k"), "old").await;
+            check_read_only(&mut party).await;
+            say(&format!("{persistence:?} read-only: refused, old value kept, written afterwards"));
         }
     });
 }
 
-async fn check_read_only(party: &mut Party, how: Remount) {
+async fn check_read_only(party: &mut Party) {
     let (folder, reason) = (party.place.folder(), "Read-only file system");
-    remount(&folder, how, true);
+    remount(&folder, true);
     party.refuses("old", "new", reason).await;
     check_words(&words(&party.publisher.unpublish(&key("global")).unwrap_err()), &folder, reason);
     check_words(&words(&party.publisher.signal_restarted().unwrap_err()), &folder, reason);
     party.refuses("old", "new", reason).await;
-    remount(&folder, how, false);
+    remount(&folder, false);
     party.takes("new").await;
     assert!(party.publisher.unpublish(&key("global")).unwrap());
     party.shows(&[], "after the end of the item").await;
-}
-
-#[test]
-fn a_folder_that_may_not_be_written_to_is_said_and_survived() {
-    if !is_bound_by_modes("disk::a_folder_that_may_not_be_written_to_is_said_and_survived") {
-        return;
-    }
-    runtime().block_on(async {
-        for persistence in [VOLATILE, PERSISTENT] {
-            let mut party = Party::new(Place::new(persistence), "old").await;
-            let folder = party.place.folder();
-            fs::set_permissions(&folder, Permissions::from_mode(0o500)).unwrap();
-            party.refuses("old", "new", "Permission denied").await;
-            fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
-            party.takes("new").await;
-            say(&format!("{persistence:?}: a folder of mode 0500"));
-        }
-    });
 }
 
 #[test]
@@ -248,11 +221,11 @@ fn a_publisher_starts_on_a_read_only_disk_and_writes_when_it_can() {
     for persistence in [VOLATILE, PERSISTENT] {
         let place = mounted(persistence, "size=256k");
         echo(&place.file("global.json"), &json("old"));
-        remount(&place.folder(), Remount::FileSystem, true);
+        remount(&place.folder(), true);
         let (_lock, mut publisher) = place.open();
         assert_eq!(publisher.items(), &items(&[("global", "old")]));
         publisher.publish(&key("global"), &value("new")).unwrap_err();
-        remount(&place.folder(), Remount::FileSystem, false);
+        remount(&place.folder(), false);
         assert_eq!(publisher.publish(&key("global"), &value("new")).unwrap(), Published::Written);
         assert_eq!(place.text("global.json"), Some(json("new")));
     }

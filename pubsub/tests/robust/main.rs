@@ -8,8 +8,6 @@
 #[cfg(test)]
 mod again;
 #[cfg(test)]
-mod backup;
-#[cfg(test)]
 mod disk;
 #[cfg(test)]
 mod folders;

@@ -12,26 +12,15 @@ use crate::place::temporary;
 
 /// Command that makes a process root among its own mounts.
 const MOUNTS: &[&str] = &["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"];
-/// Command that makes a root process obey the modes of files.
-const NO_OVERRIDE: &[&str] = &["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"];
 
 /// True if the calling test runs in namespaces of its own and has to do its work. If false, the test was run again in
 /// such namespaces.
 pub(crate) fn is_inside(test: &str) -> bool {
-    is_through(MOUNTS, test)
-}
-
-/// As [`is_inside`], but without root's right to ignore the modes of files.
-pub(crate) fn is_bound_by_modes(test: &str) -> bool {
-    is_through(&[MOUNTS, NO_OVERRIDE].concat(), test)
-}
-
-fn is_through(program: &[&str], test: &str) -> bool {
     if role().is_some() {
         return true;
     }
     let folder = temporary();
-    let output = through(program, test, "inside", folder.path()).output().unwrap();
+    let output = through(MOUNTS, test, "inside", folder.path()).output().unwrap();
     relay(&output);
     false
 }
@@ -47,21 +36,11 @@ pub(crate) fn bind(from: &Path, over: &Path) {
     mount(Some(from), over, None::<&OsStr>, MsFlags::MS_BIND, None::<&OsStr>).unwrap();
 }
 
-/// Forbids, or permits, to write through the mount at `folder`.
-pub(crate) fn remount(folder: &Path, how: Remount, is_read_only: bool) {
+/// Makes the file system at `folder` read-only, as the kernel does when a disk fails, or writable again.
+pub(crate) fn remount(folder: &Path, is_read_only: bool) {
     let mut flags = MsFlags::MS_REMOUNT;
-    flags.set(MsFlags::MS_BIND, how == Remount::Mount);
     flags.set(MsFlags::MS_RDONLY, is_read_only);
     mount(None::<&OsStr>, folder, None::<&OsStr>, flags, None::<&OsStr>).unwrap();
-}
-
-/// The object that becomes read-only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Remount {
-    /// This mount of the file system only.
-    Mount,
-    /// The file system itself, as the kernel does when a disk fails.
-    FileSystem,
 }
 
 /// Sets a limit of this user namespace, not of the machine.
