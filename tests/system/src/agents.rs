@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 /// A running agent. Dropping it kills it.
 #[derive(Debug)]
@@ -41,19 +39,9 @@ impl Process {
         Ok(std::fs::read_to_string(&self.log)?)
     }
 
-    /// Asks the agent to end (SIGTERM), and waits for that.
-    pub fn terminate(&mut self) -> Result<ExitStatus> {
-        self.signal(Signal::SIGTERM)?;
-        Ok(self.child.wait()?)
-    }
-
     /// The exit status of the agent, if it has ended.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
-    }
-
-    fn signal(&self, signal: Signal) -> Result<()> {
-        Ok(kill(Pid::from_raw(i32::try_from(self.child.id())?), signal)?)
     }
 }
 

@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use http::{Method, Request};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
 /// Calls that block their thread.
@@ -71,16 +71,6 @@ impl Api {
     /// Changes an object by a merge patch.
     pub fn patch(&self, path: &str, patch: &Value) -> Result<Value> {
         self.call(&Method::PATCH, path, "application/merge-patch+json", patch)
-    }
-
-    /// Deletes an object at once, if it exists.
-    pub fn delete(&self, path: &str) -> Result<()> {
-        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
-        match self.call(&Method::DELETE, path, "application/json", &options) {
-            Ok(_) => Ok(()),
-            Err(error) if is_code(&error, 404) => Ok(()),
-            Err(error) => Err(error),
-        }
     }
 
     /// Sends a PATCH as a merge patch, any other method with JSON.

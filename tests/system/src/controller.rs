@@ -1,24 +1,22 @@
-//! The controller of a device: it publishes its commands and images, and does so again after each boot.
+//! The controller of a device: it publishes its commands, and does so again after each boot.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use pubsub::{AgentLock, Persistence, Publisher, Root, TopicKey};
-use schemas::{BaseOsConfig, DeviceOpsCmd, Operation, agent};
+use schemas::{DeviceOpsCmd, Operation, agent};
 
-/// The controller's commands and images, and its topics below the device's root while they are open.
+/// The controller's commands, and its topic below the device's root while it is open.
 #[derive(Debug)]
 pub struct Controller {
     commands: BTreeMap<&'static str, DeviceOpsCmd>,
-    images: BTreeMap<String, BaseOsConfig>,
     topics: Topics,
 }
 
 #[derive(Debug)]
 struct Topics {
     commands: Publisher<DeviceOpsCmd>,
-    images: Publisher<BaseOsConfig>,
-    /// The lock is held as long as the topics are published.
+    /// The lock is held as long as the topic is published.
     _lock: AgentLock,
 }
 
@@ -27,16 +25,15 @@ impl Topics {
         let lock = AgentLock::acquire(root, agent::CONTROLLER)?;
         Ok(Self {
             commands: Publisher::open(root, agent::CONTROLLER, Persistence::Volatile, &lock)?,
-            images: Publisher::open(root, agent::CONTROLLER, Persistence::Volatile, &lock)?,
             _lock: lock,
         })
     }
 }
 
 impl Controller {
-    /// A controller without commands and images.
+    /// A controller without commands.
     pub fn open(root: &Root) -> Result<Self> {
-        Ok(Self { commands: BTreeMap::new(), images: BTreeMap::new(), topics: Topics::open(root)? })
+        Ok(Self { commands: BTreeMap::new(), topics: Topics::open(root)? })
     }
 
     /// Commands the operation, or withdraws the command.
@@ -48,27 +45,11 @@ impl Controller {
         Ok(())
     }
 
-    /// Publishes that the image shall be active, or that it shall not.
-    pub fn image(&mut self, uuid: &str, activate: bool) -> Result<()> {
-        let config = BaseOsConfig {
-            base_os_version: "2.0".into(),
-            content_tree_uuid: uuid.into(),
-            activate,
-            ..BaseOsConfig::default()
-        };
-        self.topics.images.publish(&TopicKey::parse(uuid)?, &config)?;
-        self.images.insert(uuid.to_owned(), config);
-        Ok(())
-    }
-
     /// Publishes everything again after a boot, when `run` is empty: a real device fetches its configuration again.
     pub fn reopen(&mut self, root: &Root) -> Result<()> {
         self.topics = Topics::open(root)?;
         for (name, command) in &self.commands {
             self.topics.commands.publish(&TopicKey::parse(name)?, command)?;
-        }
-        for (uuid, config) in &self.images {
-            self.topics.images.publish(&TopicKey::parse(uuid)?, config)?;
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ use crate::rights::ZedkubeUser;
 pub const ACTIONS: &str = "/persist/device-actions.jsonl";
 
 /// The file in which baseos' dry run records its actions.
-pub const ACTIVATIONS: &str = "/persist/status/baseosmgr/device-actions.jsonl";
+const ACTIVATIONS: &str = "/persist/status/baseosmgr/device-actions.jsonl";
 
 /// Time limit of a wait for something that normally takes a second or two: the machine may be busy.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -188,11 +188,6 @@ impl Device {
     /// The controller withdraws its command.
     pub fn take_back(&mut self, operation: Operation, counter: u32) -> Result<()> {
         self.controller.command(operation, counter, false)
-    }
-
-    /// The controller wants this image activated.
-    pub fn activate_image(&mut self, uuid: &str) -> Result<()> {
-        self.controller.image(uuid, true)
     }
 
     /// The controller, for single steps.

@@ -11,7 +11,7 @@ mod rights;
 pub use agents::Process;
 pub use api::Api;
 pub use controller::Controller;
-pub use device::{ACTIONS, ACTIVATIONS, Device};
+pub use device::{ACTIONS, Device};
 pub use faulty::{Fault, FaultyServer};
 pub use proxy::Proxy;
 pub use rights::ZedkubeUser;

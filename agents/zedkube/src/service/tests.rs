@@ -141,6 +141,17 @@ async fn a_cordon_is_remembered_over_a_boot_until_it_is_given_back() {
 }
 
 #[tokio::test]
+async fn an_order_from_before_the_boot_is_refused() {
+    let device = Device::new();
+    let file = "persist/kube-status/force-NodeDrainStatus-global.json";
+    device.write(file, r#"{"Status":9,"RequestedBy":2}"#);
+    let mut zedkube = device.zedkube("edge-a").await;
+    run_until(&mut zedkube, || device.report().refused.iter().any(|line| line.reason.contains("left over")))
+        .await;
+    assert!(device.path(&format!("{file}.refused")).exists());
+}
+
+#[tokio::test]
 async fn settings_are_taken_while_the_record_cannot_be_written() {
     let device = Device::new();
     let mut zedkube = device.zedkube("edge-a").await;

@@ -2,14 +2,11 @@
 
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic")]
 
-mod bad_input;
-mod blocked;
 mod credentials;
 mod cycles;
 mod layers;
 mod nonsense;
 mod overrides;
-mod records;
 mod references;
 mod volumes;
 mod whole_path;

@@ -1,16 +1,42 @@
 //! Every file that any agent reads is made bad in every way: all agents keep running, report it, take nothing down, and
 //! go on when the files are good again.
 
-use std::fs;
+use std::fs::{self, File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use fake_cluster::FakeCluster;
-use schemas::Operation;
+use schemas::{DrainStatus, Operation, agent};
 use system::Device;
 
 use crate::PROGRAM;
-use crate::bad_input::{WRONG, write};
+
+const GOOD: &str = r#"{"RequestedAt":"2026-08-22T16:10:11Z","RequestedBy":2,"Context":"reboot"}"#;
+
+type Make = fn(&Path) -> Result<()>;
+
+/// Kinds of bad files.
+const WRONG: [(&str, Make); 7] = [
+    ("half written", |path| write(path, &GOOD.as_bytes()[..30])),
+    ("empty", |path| write(path, b"")),
+    ("a directory", |path| Ok(fs::create_dir_all(path)?)),
+    ("a symlink", |path| {
+        let target = path.with_extension("target");
+        write(&target, GOOD.as_bytes())?;
+        Ok(symlink(target, path)?)
+    }),
+    ("10 MB", |path| write(path, &vec![b' '; 10 * 1024 * 1024])),
+    ("world-writable", |path| {
+        write(path, GOOD.as_bytes())?;
+        Ok(fs::set_permissions(path, Permissions::from_mode(0o666))?)
+    }),
+    ("somebody else's", |path| {
+        write(path, GOOD.as_bytes())?;
+        Ok(chown(path, Some(12345), None)?)
+    }),
+];
 
 /// Files of others that agents read, and so have to name when they are bad.
 const OF_OTHERS: [&str; 22] = [
@@ -69,6 +95,13 @@ fn site() -> Result<(FakeCluster, Device, tempfile::TempDir)> {
     Ok((cluster, device, folder))
 }
 
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::create_dir_all(path.parent().context("a folder")?)?;
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    Ok(file.set_permissions(Permissions::from_mode(0o600))?)
+}
+
 fn remove(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(fs::remove_dir_all(path)?),
@@ -84,7 +117,7 @@ fn all_logs(device: &Device) -> String {
 }
 
 /// Tries one kind of bad file, for all files at once.
-fn check(name: &str, make: fn(&Path) -> Result<()>) -> Result<()> {
+fn check(name: &str, make: Make) -> Result<()> {
     let (cluster, mut device, _folder) = site()?;
     // A folder in the place of an agent's own file is an obstacle like a full disk: it is reported, and the write is
     // tried again.
@@ -126,12 +159,32 @@ fn may_be_silent(path: &str, name: &str) -> bool {
 
 #[test]
 fn every_file_that_any_agent_reads_may_be_bad() -> Result<()> {
-    // The others are wrong only for a request: for other topics they are an item with unknown fields.
-    let everywhere = WRONG
-        .iter()
-        .filter(|(name, ..)| !["wrong type", "unknown requester", "another's requester"].contains(name));
-    for (name, make, _) in everywhere {
-        check(name, *make)?;
+    for (name, make) in WRONG {
+        check(name, make)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_bad_kubeconfig_is_said_and_zedkube_runs() -> Result<()> {
+    let dead_port = r#"{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}],"users":[{"name":"u","user":{}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}]}"#;
+    for (text, part) in [(None, "kubeconfig"), (Some(dead_port), "(API server 127.0.0.1:1)")] {
+        let folder = tempfile::tempdir()?;
+        let kubeconfig = folder.path().join("kubeconfig");
+        if let Some(text) = text {
+            write(&kubeconfig, text.as_bytes())?;
+        }
+        let mut device = Device::new(PROGRAM, &kubeconfig, "edge-a")?;
+        device.set("cluster.mode=always");
+        device.start("zedkube")?;
+        device.until_status(DrainStatus::NotRequested)?;
+        device.write_request(agent::ZEDAGENT, GOOD)?;
+        device.until_status(DrainStatus::Requested)?;
+        let report = device.until("it is said", || {
+            Ok(device.report().filter(|report| report.reason.contains("cannot be reached")))
+        })?;
+        assert!(report.reason.contains(part), "{}", report.reason);
+        assert!(device.agent("zedkube")?.ended()?.is_none(), "it runs");
     }
     Ok(())
 }
