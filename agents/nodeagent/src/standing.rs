@@ -209,6 +209,7 @@ mod tests {
     fn image(uuid: &str, activated: bool, partition_state: &str) -> BaseOsStatus {
         BaseOsStatus {
             content_tree_uuid: uuid.to_owned(),
+            base_os_version: "2.0".to_owned(),
             activated,
             partition_state: partition_state.to_owned(),
             ..BaseOsStatus::default()
@@ -336,6 +337,7 @@ mod tests {
             };
             standing(&siblings, BOOT).unwrap()
         };
+        assert_eq!(into("a").reason, "reboot into image 2.0 (a)");
         assert!(into("a").is_same(&into("a")) && !into("a").is_same(&into("b")));
         assert!(!into("a").is_same(&Command::new(Operation::Reboot, 0, None)));
     }

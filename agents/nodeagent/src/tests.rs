@@ -8,16 +8,16 @@ use runtime::activation_lock::ActivationLock;
 use runtime::flags::Assignment;
 use runtime::{Agent, AgentFlags, StartError};
 use schemas::{
-    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DeviceLine, DeviceOpState,
-    DeviceOpStatus, DrainRequester, DrainStatus, Member, NodeAgentStatus, NodeDrainReport, NodeDrainRequest,
-    NodeDrainStatus, Operation, PassGate, RequestLine, Topic, ZedAgentStatus, agent, parse,
+    DeviceAction, DeviceActionState, DeviceLine, DeviceOpState, DeviceOpStatus, DrainRequester, DrainStatus,
+    Member, NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Operation, PassGate, Topic,
+    ZedAgentStatus, agent, parse,
 };
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::*;
 
-use DeviceActionState::{Acting, Done, Failed, Idle, Taken};
+use DeviceActionState::{Acting, Done, Failed, Idle};
 
 mod by_logind;
 mod once;
@@ -181,27 +181,6 @@ async fn until<T: Topic>(
 }
 
 #[tokio::test]
-async fn a_dry_run_writes_one_line_and_nothing_else() {
-    let hook = r#"[["touch", "/nowhere/hook"]]"#;
-    let mut device = Device::start(&[("device.dry-run", "true"), ("device.pre", hook)]).await;
-    device.command(Some(Operation::Reboot), 7).await;
-    let action = device.until_action(Done).await;
-    assert_eq!((action.command, action.counter), (Some(Operation::Reboot), 7));
-    device.stop().await;
-    device.run().await;
-    device.until_action(Done).await;
-    device.command(None, 0).await;
-    device.until_action(Idle).await;
-    let lines = device.lines();
-    assert_eq!(lines.len(), 1, "{lines:?}");
-    let line = &lines[0];
-    assert_eq!((line.action.as_str(), line.reason.as_str(), line.counter), ("reboot", "because", 7));
-    assert_eq!(line.boot_id, "boot-1");
-    assert!(!device.path("persist/reboot-reason").exists());
-    device.stop().await;
-}
-
-#[tokio::test]
 async fn a_command_takes_the_device_down_and_the_next_boot_knows_why() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
@@ -236,47 +215,6 @@ async fn a_command_takes_the_device_down_and_the_next_boot_knows_why() {
     device.stop().await;
 }
 
-#[tokio::test]
-async fn a_device_without_means_fails_and_says_what_to_set() {
-    let mut device = Device::start(&[]).await;
-    device.command(Some(Operation::Reboot), 7).await;
-    let failed = device.until_action(Failed).await;
-    assert!(failed.error.contains("set device.command"), "{}", failed.error);
-    assert!(!device.path("persist/reboot-reason").exists());
-    device.command(None, 0).await;
-    device.until_action(Idle).await;
-    device.stop().await;
-}
-
-#[tokio::test]
-async fn a_shutdown_without_a_command_only_says_that_all_is_halted() {
-    let mut device = Device::start(&[]).await;
-    device.command(Some(Operation::Shutdown), 7).await;
-    device.until_action(Done).await;
-    device.until_status(|status| status.all_domains_halted && status.device_shutdown).await;
-    device.command(None, 0).await;
-    device.until_status(|status| !status.all_domains_halted).await;
-    device.stop().await;
-}
-
-#[tokio::test]
-async fn an_activation_that_runs_keeps_the_device_up() {
-    let mut device = Device::start(&[("device.dry-run", "true")]).await;
-    let baseos = lock(&device.root, agent::BASEOSMGR).await;
-    let activating = BaseOsHold { state: BaseOsHoldState::Activating, ..BaseOsHold::default() };
-    device.publish_with(&baseos, "global", &activating);
-    device.command(Some(Operation::Reboot), 7).await;
-    device.until_action(Taken).await;
-    // A restart at Taken stays there, as long as baseos runs.
-    device.stop().await;
-    device.run().await;
-    device.until_action(Taken).await;
-    assert!(device.lines().is_empty());
-    drop(baseos);
-    device.until_action(Done).await;
-    device.stop().await;
-}
-
 /// baseos is killed, and its activate command goes on writing.
 #[tokio::test]
 async fn f4_an_activation_that_outlives_baseos_keeps_the_device_up() {
@@ -287,51 +225,6 @@ async fn f4_an_activation_that_outlives_baseos_keeps_the_device_up() {
     until(&mut device.action, &TopicKey::global(), waits).await;
     assert!(device.lines().is_empty());
     drop(writer);
-    device.until_action(Done).await;
-    device.stop().await;
-}
-
-#[tokio::test]
-async fn an_image_that_is_activated_is_booted() {
-    let mut device = Device::start(&[("device.dry-run", "true")]).await;
-    let baseos = lock(&device.root, agent::BASEOSMGR).await;
-    let status = BaseOsStatus {
-        content_tree_uuid: "a".to_owned(),
-        base_os_version: "2.0".to_owned(),
-        activated: true,
-        partition_state: "updating".to_owned(),
-        ..BaseOsStatus::default()
-    };
-    let hold = BaseOsHold {
-        content_tree_uuid: "a".to_owned(),
-        state: BaseOsHoldState::Activated,
-        boot_id: "boot-1".to_owned(),
-        ..BaseOsHold::default()
-    };
-    device.publish_with(&baseos, "a", &status);
-    device.publish_with(&baseos, "global", &hold);
-    device.until_action(Done).await;
-    assert_eq!(device.lines()[0].reason, "reboot into image 2.0 (a)");
-    device.stop().await;
-}
-
-/// zedkube revokes its answer, and device-op does not run and so cannot clear the command.
-#[tokio::test]
-async fn a_command_of_a_dead_requester_waits_for_zedkubes_answer() {
-    let mut device = Device::start(&[("device.dry-run", "true")]).await;
-    let zedkube = lock(&device.root, agent::ZEDKUBE).await;
-    let answer = |answer| {
-        let publisher = agent::ZEDAGENT.to_owned();
-        let line = RequestLine { publisher, answer, ..RequestLine::default() };
-        NodeDrainReport { member: Member::Yes, requests: vec![line], ..NodeDrainReport::default() }
-    };
-    device.publish_with(&zedkube, "global", &answer(DrainStatus::Unknown));
-    device.command(Some(Operation::Reboot), 7).await;
-    let key = TopicKey::global();
-    let taken = until(&mut device.action, &key, |action| !action.blocked_by.is_empty()).await;
-    assert_eq!(taken.state, Taken);
-    assert!(device.lines().is_empty());
-    device.publish_with(&zedkube, "global", &answer(DrainStatus::Complete));
     device.until_action(Done).await;
     device.stop().await;
 }
@@ -352,20 +245,5 @@ async fn an_operators_word_beside_a_zedkube_that_hangs_counts_here_too() {
     device.publish(agent::EBB, agent::ZEDAGENT, &pass).await;
     device.command(Some(Operation::Reboot), 7).await;
     device.until_action(Done).await;
-    device.stop().await;
-}
-
-#[tokio::test]
-async fn a_drain_in_progress_is_told() {
-    let mut device = Device::start(&[]).await;
-    for (status, requested_by, expected) in [
-        (DrainStatus::Cordoned, DrainRequester::DeviceOp, true),
-        (DrainStatus::Cordoned, DrainRequester::Update, false),
-        (DrainStatus::FailedDrain, DrainRequester::DeviceOp, true),
-        (DrainStatus::Complete, DrainRequester::DeviceOp, false),
-    ] {
-        device.publish(agent::ZEDKUBE, "global", &NodeDrainStatus { status, requested_by }).await;
-        device.until_status(|shown| shown.wait_drain_in_progress == expected).await;
-    }
     device.stop().await;
 }

@@ -42,24 +42,6 @@ async fn logind_is_asked_once_the_reason_is_on_disk() {
 }
 
 #[tokio::test]
-async fn what_logind_refuses_the_next_means_does() {
-    let folder = tempfile::tempdir().unwrap();
-    let went = folder.path().join("went").display().to_string();
-    let command = format!(r#"["mkdir", "{went}"]"#);
-    let settings = [("device.command", command.as_str())];
-    let (mut device, _bus, mut logind) =
-        device(&settings, refusing("org.freedesktop.DBus.Error.AccessDenied")).await;
-    device.command(Some(Operation::Reboot), 7).await;
-    assert_eq!(logind.call().await.words, "Reboot false");
-    let mut watch = pubsub::PathWatch::new([folder.path()]);
-    while !std::fs::exists(&went).unwrap() {
-        tokio::time::timeout(TOO_LONG, watch.changed()).await.unwrap();
-    }
-    assert!(logind.calls().is_empty(), "it is asked once");
-    device.stop().await;
-}
-
-#[tokio::test]
 async fn when_logind_refuses_and_nothing_else_is_there_it_says_why() {
     let (mut device, _bus, _logind) = device(&[], refusing("org.freedesktop.DBus.Error.AccessDenied")).await;
     device.command(Some(Operation::Reboot), 7).await;
@@ -115,19 +97,4 @@ async fn d4_without_a_command_logind_is_never_asked() {
     device.until_action(Done).await;
     device.stop().await;
     assert!(logind.calls().is_empty());
-}
-
-#[tokio::test]
-async fn a_dry_run_asks_nobody() {
-    let (mut device, _bus, mut logind) = device(&[("device.dry-run", "true")], Script::default()).await;
-    for (operation, counter) in [(Operation::Reboot, 7), (Operation::Poweroff, 8)] {
-        device.command(Some(operation), counter).await;
-        until(&mut device.action, &TopicKey::global(), |action| {
-            (action.state, action.counter) == (Done, counter)
-        })
-        .await;
-    }
-    device.stop().await;
-    assert!(logind.calls().is_empty());
-    assert_eq!(device.lines().len(), 2);
 }
