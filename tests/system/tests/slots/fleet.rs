@@ -89,24 +89,11 @@ impl Fleet {
         Ok(())
     }
 
-    /// Index of the device whose node has the slot.
-    pub(crate) fn holder(&self) -> Result<Option<usize>> {
+    /// True if no node has the slot.
+    fn is_slot_free(&self) -> Result<bool> {
         let map = format!("/api/v1/namespaces/{}/configmaps/ebb-slots-default", self.pool.name);
-        let Some(map) = self.api.find(&map)? else { return Ok(None) };
-        let entries = map["data"].as_object().cloned().unwrap_or_default();
-        let holders = entries.values().map(|text| serde_json::from_str(text.as_str().unwrap_or_default()));
-        let holders: Vec<Value> = holders.collect::<Result<_, _>>()?;
-        // No node removes another node's entry: a node that has passed over an entry has the slot.
-        let passed_over = |holder: &Value| {
-            let passed = holders.iter().filter_map(|other| other["PassedOver"].as_array()).flatten();
-            passed.into_iter().any(|passed| passed["NodeUID"] == holder["NodeUID"])
-        };
-        let holders: Vec<&Value> = holders.iter().filter(|holder| !passed_over(holder)).collect();
-        if holders.len() > 1 {
-            bail!("more than one holder: {holders:?}");
-        }
-        let is_held_by = |node: &&String| holders.iter().any(|holder| holder["Node"] == json!(node));
-        Ok(self.pool.nodes.iter().position(|node| is_held_by(&node)))
+        let map = self.api.find(&map)?.unwrap_or_default();
+        Ok(map["data"].as_object().is_none_or(serde_json::Map::is_empty))
     }
 
     /// Waits until all have rebooted and take pods again, and no node has a slot.
@@ -114,7 +101,7 @@ impl Fleet {
         for index in 0..self.devices.len() {
             self.until_is_back(index)?;
         }
-        self.until("the slot is free", |fleet| Ok(fleet.holder()?.is_none().then_some(())))
+        self.until("the slot is free", |fleet| Ok(fleet.is_slot_free()?.then_some(())))
     }
 
     fn until_is_back(&mut self, index: usize) -> Result<()> {
