@@ -1,6 +1,6 @@
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, symlink};
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -144,20 +144,13 @@ fn check_refused(make: impl FnOnce(&Place, &Path), reason: &str) {
 #[test]
 fn contents_that_are_no_item_are_refused() {
     let check = |text: &str, reason| check_refused(|place, _| place.echo("global.json", text), reason);
-    check("", "the text is empty");
     check(r#"{"Status":5,"Req"#, "not JSON: EOF");
-    check("drain please", "not JSON: expected value");
-    check("[]", "the text is a list");
-    check(r#"{"Status":"5"}"#, "field `Status`: string");
     check(r#"{"Status":10}"#, "field `Status`: 10 is out of range");
-    check(r#"{"RequestedBy":4}"#, "field `RequestedBy`: 4 is out of range");
     check(&" ".repeat(10_000_000), "10000000 bytes");
 }
 
 #[test]
 fn files_that_are_no_item_are_refused() {
-    check_refused(|_, path| DirBuilder::new().mode(0o700).create(path).unwrap(), "it is a folder");
-    check_refused(|_, path| mkfifo(path, Mode::S_IRUSR).unwrap(), "it is a pipe");
     check_refused(|_, path| symlink("/etc/hostname", path).unwrap(), "it is a symbolic link");
     check_refused(
         |place, path| {

@@ -323,7 +323,8 @@ fn a_second_publisher_is_an_error_and_says_nothing() {
     let device = Device::new();
     let files: StatusPublisher = device.files();
     let listener = Listener::bind(&device.socket::<NodeDrainStatus>());
-    let open = || Publisher::open(&device.root, device.lock.agent(), Persistence::Volatile, &device.lock);
+    let open =
+        || StatusPublisher::open(&device.root, device.lock.agent(), Persistence::Volatile, &device.lock);
     let (error, by_us) = (open().unwrap_err(), format!("process {}", std::process::id()));
     let is_named =
         matches!(&error, PublishError::Served { source, .. } if source.to_string().contains(&by_us));
