@@ -25,7 +25,7 @@ use crate::limits::Limits;
 use crate::programs::{self, Fate, Started};
 use crate::story::tell;
 use crate::trouble::Trouble;
-use happening::{Aimed, Deed, Down, Happening, Mishap};
+use happening::{Deed, Down, Fault, Happening, Mishap};
 
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000_000_000;
@@ -48,7 +48,7 @@ struct World {
     plan: BTreeMap<(u64, u32), Happening>,
     planned: u32,
     /// What happens when a device comes into a phase: the phase, how much later, and what.
-    aimed: Vec<(&'static str, u64, Aimed)>,
+    aimed: Vec<(&'static str, u64, Fault)>,
     /// The last phase of each device.
     phases: BTreeMap<usize, String>,
     seen: Seen,
@@ -182,36 +182,29 @@ impl World {
         let (now, others) =
             std::mem::take(&mut self.aimed).into_iter().partition(|(aimed, ..)| *aimed == phase);
         self.aimed = others;
-        let now: Vec<(&str, u64, Aimed)> = now;
-        for (_, later, aimed) in now {
-            let at = kernel::now() + later;
-            match aimed {
-                Aimed::Kill(agent) => self.at(at, Happening::Kill(device, agent)),
-                Aimed::Away(agent) => self.at(at, Happening::Away(device, agent)),
-                Aimed::PowerCut => self.at(at, Happening::PowerCut(device)),
-                Aimed::Outage(nanos) => {
-                    self.at(at, Happening::Cluster(Trouble::ApiDown));
-                    self.at(at + nanos, Happening::Cluster(Trouble::ApiUp));
-                }
-                Aimed::Lasting(trouble, nanos) => {
-                    self.at(at + nanos, Happening::Cluster(trouble.end()));
-                    self.at(at, Happening::Cluster(trouble));
-                }
-                Aimed::Stop(agent, nanos) => self.at(at, Happening::Stop(device, agent, nanos)),
-                Aimed::Cluster(trouble) => self.at(at, Happening::Cluster(trouble)),
-                Aimed::Command(operation) => {
-                    let counter = situations::COUNTER + self.planned;
-                    self.at(at, Happening::Command { device, operation, counter, is_wanted: true });
-                }
-                Aimed::Person(deed) => self.at(at, Happening::Person(device, deed)),
-                Aimed::TakeBack => self.at(at, Happening::TakeBack(device)),
-                Aimed::Device(mishap) => {
-                    self.at(at, Happening::Device(device, mishap));
-                    if matches!(mishap, Mishap::Disk(Some(_))) {
-                        self.at(at + MINUTE, Happening::Device(device, Mishap::Disk(None)));
-                    }
-                }
+        let now: Vec<(&str, u64, Fault)> = now;
+        for (_, later, fault) in now {
+            self.plan_fault(kernel::now() + later, device, fault);
+        }
+    }
+
+    /// Plans a fault for a device, and its end, if it does not pass by itself.
+    fn plan_fault(&mut self, at: u64, device: usize, fault: Fault) {
+        let what = |fault| Happening::Fault(device, fault);
+        match fault {
+            Fault::Lasting(trouble, nanos) => {
+                self.at(at + nanos, what(Fault::Cluster(trouble.end())));
+                self.at(at, what(Fault::Cluster(trouble)));
             }
+            Fault::Command(operation) => {
+                let counter = situations::COUNTER + self.planned;
+                self.at(at, Happening::Command { device, operation, counter, is_wanted: true });
+            }
+            Fault::Device(Mishap::Disk(Some(_))) => {
+                self.at(at, what(fault));
+                self.at(at + MINUTE, what(Fault::Device(Mishap::Disk(None))));
+            }
+            fault => self.at(at, what(fault)),
         }
     }
 
@@ -284,7 +277,6 @@ impl World {
                 tell(&device.node, &format!("controller: {operation} {counter}, wanted: {is_wanted}"));
                 device.command(operation, counter, is_wanted)?;
             }
-            Happening::TakeBack(device) => self.take_back(device),
             Happening::Repeat(device) => self.devices[device].repeat_commands()?,
             Happening::Image(device, version, retry) => {
                 self.judge.wants_image(device, version);
@@ -292,13 +284,18 @@ impl World {
                 tell(&device.node, &format!("controller: image {version}, retry {retry}"));
                 device.want_image(version, retry)?;
             }
-            Happening::GoesDown(..)
-            | Happening::Written(..)
-            | Happening::Stop(..)
-            | Happening::Kill(..)
-            | Happening::Away(..)
-            | Happening::KillSoon(..) => {
-                self.end_or_stop(what)?;
+            Happening::GoesDown(device, boot, operation) => {
+                if self.devices[device].boot() == boot {
+                    self.boot(device, Down::Ordered(operation))?;
+                }
+            }
+            Happening::Written(device, boot, number, version, works) => {
+                programs::ended(number);
+                let is_written = works && !programs::was_killed(number);
+                if is_written && self.devices[device].boot() == boot {
+                    tell(&self.devices[device].node, &format!("image {version} is written"));
+                    self.devices[device].install(&version);
+                }
             }
             Happening::Start(device, Agent::Zedkube) if self.devices[device].eve.is_some() => {
                 self.devices[device].eve_starts();
@@ -310,11 +307,6 @@ impl World {
                     self.eve(device, step)?;
                 }
             }
-            Happening::PowerCut(device) => {
-                if !self.judge.is_down(device) {
-                    self.boot(device, Down::PowerCut)?;
-                }
-            }
             Happening::NodeReady(device) => {
                 self.judge.is_back(device);
                 let device = &self.devices[device];
@@ -322,9 +314,7 @@ impl World {
                 self.show_boot(device)?;
                 self.cluster.faults().start_kubelet(&device.node);
             }
-            Happening::Cluster(trouble) => self.trouble(&trouble)?,
-            Happening::Person(device, deed) => self.deed(device, deed)?,
-            Happening::Device(device, mishap) => self.mishap(device, mishap)?,
+            Happening::Fault(device, fault) => self.strike(device, fault)?,
         }
         Ok(())
     }
@@ -345,34 +335,30 @@ impl World {
         }
     }
 
-    /// A program ends, or an agent ends or stands still.
-    fn end_or_stop(&mut self, what: Happening) -> Result<()> {
-        match what {
-            Happening::GoesDown(device, boot, operation) if self.devices[device].boot() == boot => {
-                self.boot(device, Down::Ordered(operation))?;
-            }
-            Happening::Written(device, boot, number, version, works) => {
-                programs::ended(number);
-                let is_written = works && !programs::was_killed(number);
-                if is_written && self.devices[device].boot() == boot {
-                    tell(&self.devices[device].node, &format!("image {version} is written"));
-                    self.devices[device].install(&version);
-                }
-            }
-            Happening::Stop(device, agent, nanos) => {
+    /// A fault meets the device.
+    fn strike(&mut self, device: usize, fault: Fault) -> Result<()> {
+        match fault {
+            Fault::Kill(agent) => self.kill(device, agent, false),
+            Fault::Away(agent) => self.kill(device, agent, true),
+            Fault::KillSoon(agent, calls) => self.devices[device].kill_soon(agent, calls),
+            Fault::Stop(agent, nanos) => {
                 let until = kernel::now() + nanos;
                 if self.devices[device].stop_still(agent, until) {
-                    tell(
-                        &self.devices[device].node,
-                        &format!("{} stands still for {} s", agent.name(), nanos / SECOND),
-                    );
+                    let words = format!("{} stands still for {} s", agent.name(), nanos / SECOND);
+                    tell(&self.devices[device].node, &words);
                     self.judge.device_disturbed(device, until);
                 }
             }
-            Happening::Kill(device, agent) => self.kill(device, agent, false),
-            Happening::Away(device, agent) => self.kill(device, agent, true),
-            Happening::KillSoon(device, agent, calls) => self.devices[device].kill_soon(agent, calls),
-            _ => {}
+            Fault::PowerCut => {
+                if !self.judge.is_down(device) {
+                    self.boot(device, Down::PowerCut)?;
+                }
+            }
+            Fault::TakeBack => self.take_back(device),
+            Fault::Cluster(trouble) => self.trouble(&trouble)?,
+            Fault::Person(deed) => self.deed(device, deed)?,
+            Fault::Device(mishap) => self.mishap(device, mishap)?,
+            Fault::Lasting(..) | Fault::Command(_) => self.plan_fault(kernel::now(), device, fault),
         }
         Ok(())
     }
@@ -477,10 +463,10 @@ impl World {
             }
         }
         for (index, words) in again {
-            self.at(kernel::now() + MINUTE, Happening::Person(index, Deed::Verb(words)));
+            self.at(kernel::now() + MINUTE, Happening::Fault(index, Fault::Person(Deed::Verb(words))));
         }
         for index in mended {
-            self.at(kernel::now(), Happening::Device(index, Mishap::Disk(None)));
+            self.at(kernel::now(), Happening::Fault(index, Fault::Device(Mishap::Disk(None))));
         }
     }
 
@@ -517,7 +503,7 @@ impl World {
                     // The applications are stopped for somebody who takes the power away.
                     self.at(
                         ends_at + MINUTE + kernel::below(self.limits.long / 2),
-                        Happening::PowerCut(index),
+                        Happening::Fault(index, Fault::PowerCut),
                     );
                 }
             }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use fake_cluster::{Effect, GONE_AFTER, objects};
 use serde_json::{Value, json};
 
-use super::happening::{Deed, Happening, Mishap};
+use super::happening::{Deed, Fault, Happening, Mishap};
 use super::situations::WITHOUT_RECORD;
 use super::{MINUTE, SECOND, UNFREEZE, World, is_unschedulable, pick};
 use crate::judge::GHOST;
@@ -80,7 +80,7 @@ impl World {
                 Deed::Verb(UNFREEZE | WITHOUT_RECORD) | Deed::LongRequest(false) | Deed::Request(false)
             );
             if is_a_duty {
-                self.at(kernel::now() + MINUTE, Happening::Person(index, deed));
+                self.at(kernel::now() + MINUTE, Happening::Fault(index, Fault::Person(deed)));
             }
             return Ok(());
         }
@@ -195,7 +195,7 @@ impl World {
                 self.cluster.faults().stop_kubelet(&node);
                 kernel::suspend(machine, nanos);
                 self.judge.suspended(index, nanos);
-                self.at(kernel::now() + nanos, Happening::Device(index, Mishap::Resumed));
+                self.at(kernel::now() + nanos, Happening::Fault(index, Fault::Device(Mishap::Resumed)));
             }
             Mishap::Resumed if !is_down => self.cluster.faults().start_kubelet(&node),
             Mishap::SoftReboot | Mishap::Suspend(_) | Mishap::Resumed => {}

@@ -6,13 +6,13 @@ use std::time::Duration;
 use fake_cluster::Effect;
 use schemas::Operation;
 
-use super::happening::{Aimed, Deed, Happening};
+use super::happening::{Deed, Fault, Happening};
 use super::{MINUTE, SECOND, World, below, chance, pick};
 use crate::kernel;
 use crate::trouble::Trouble;
 
 /// A fault for a device that comes into a phase: the phase, how much later, and what.
-pub(super) type Aim = (&'static str, u64, Aimed);
+pub(super) type Aim = (&'static str, u64, Fault);
 
 impl World {
     /// Draws a person's request, which keeps its answer for long, and faults that put answers in doubt.
@@ -22,7 +22,7 @@ impl World {
             let device = usize::try_from(kernel::below(devices)).unwrap_or_default();
             let from = 15 * SECOND + kernel::below(MINUTE);
             let until = from + 20 * SECOND + kernel::below(pick(&[MINUTE, 4 * MINUTE]));
-            let request = |is_there| Happening::Person(device, Deed::Request(is_there));
+            let request = |is_there| Happening::Fault(device, Fault::Person(Deed::Request(is_there)));
             self.plan_part([(from, request(true)), (until, request(false))]);
         }
         for _ in 0..below(3) {
@@ -53,14 +53,14 @@ fn draw_doubt() -> Vec<Aim> {
         3 => blind_scheduler(soon),
         4 => old_cache_after_an_outage(soon),
         5 => late_evictions(soon),
-        6 => vec![("Complete", soon, Aimed::Person(Deed::BindPod))],
-        _ => vec![("Complete", soon, Aimed::TakeBack)],
+        6 => vec![("Complete", soon, Fault::Person(Deed::BindPod))],
+        _ => vec![("Complete", soon, Fault::TakeBack)],
     }
 }
 
-fn late(verb: &'static str, resource: &'static str, seconds: u64, times: u32) -> Aimed {
+fn late(verb: &'static str, resource: &'static str, seconds: u64, times: u32) -> Fault {
     let effect = Effect::DelayAfter(Duration::from_secs(seconds));
-    Aimed::Cluster(Trouble::Fault(verb, resource, effect, times))
+    Fault::Cluster(Trouble::Fault(verb, resource, effect, times))
 }
 
 /// A pod comes while the list that does not show it is on its way.
@@ -68,7 +68,7 @@ fn late_list(phase: &'static str, soon: u64) -> Vec<Aim> {
     let pod = soon + kernel::below(8 * SECOND);
     vec![
         (phase, soon, late("list", "pods", pick(&[3, 6, 8]), 1 + below(3))),
-        (phase, pod, Aimed::Person(Deed::BindPod)),
+        (phase, pod, Fault::Person(Deed::BindPod)),
     ]
 }
 
@@ -77,11 +77,11 @@ fn late_watches(soon: u64) -> Vec<Aim> {
     let until = soon + SECOND + kernel::below(pick(&[5 * SECOND, 40 * SECOND]));
     let pod = kernel::below(until);
     let mut doubt = vec![
-        ("Attempting", soon, Aimed::Cluster(Trouble::SilentWatches("pods"))),
-        ("Attempting", until, Aimed::Cluster(Trouble::WatchesSpeak("pods"))),
+        ("Attempting", soon, Fault::Cluster(Trouble::SilentWatches("pods"))),
+        ("Attempting", until, Fault::Cluster(Trouble::WatchesSpeak("pods"))),
     ];
     if chance(2) {
-        doubt.push(("Attempting", pod, Aimed::Person(Deed::BindPod)));
+        doubt.push(("Attempting", pod, Fault::Person(Deed::BindPod)));
     }
     doubt
 }
@@ -90,10 +90,10 @@ fn late_watches(soon: u64) -> Vec<Aim> {
 fn overtaken_list(soon: u64) -> Vec<Aim> {
     let slow = Effect::Delay(Duration::from_secs(3));
     vec![
-        ("Complete", soon, Aimed::Cluster(Trouble::Fault("list", "pods", slow, 1))),
+        ("Complete", soon, Fault::Cluster(Trouble::Fault("list", "pods", slow, 1))),
         ("Complete", soon, late("get", "nodes", 7, 1)),
-        ("Complete", soon, Aimed::Person(Deed::BindShortPod)),
-        ("Complete", soon + 4 * SECOND, Aimed::Person(Deed::BindPod)),
+        ("Complete", soon, Fault::Person(Deed::BindShortPod)),
+        ("Complete", soon + 4 * SECOND, Fault::Person(Deed::BindPod)),
     ]
 }
 
@@ -101,8 +101,8 @@ fn overtaken_list(soon: u64) -> Vec<Aim> {
 fn blind_scheduler(soon: u64) -> Vec<Aim> {
     let until = soon + kernel::below(pick(&[3 * SECOND, 20 * SECOND, 44 * SECOND]));
     vec![
-        ("Attempting", soon, Aimed::Cluster(Trouble::BlindScheduler)),
-        ("Attempting", until, Aimed::Cluster(Trouble::SchedulerSees)),
+        ("Attempting", soon, Fault::Cluster(Trouble::BlindScheduler)),
+        ("Attempting", until, Fault::Cluster(Trouble::SchedulerSees)),
     ]
 }
 
@@ -111,9 +111,9 @@ fn old_cache_after_an_outage(soon: u64) -> Vec<Aim> {
     let long = 35 * SECOND + kernel::below(20 * SECOND);
     let sees = soon + long + kernel::below(44 * SECOND);
     vec![
-        ("Attempting", soon, Aimed::Outage(long)),
-        ("Attempting", soon + long, Aimed::Cluster(Trouble::BlindScheduler)),
-        ("Attempting", sees, Aimed::Cluster(Trouble::SchedulerSees)),
+        ("Attempting", soon, Fault::Lasting(Trouble::ApiDown, long)),
+        ("Attempting", soon + long, Fault::Cluster(Trouble::BlindScheduler)),
+        ("Attempting", sees, Fault::Cluster(Trouble::SchedulerSees)),
     ]
 }
 
@@ -121,8 +121,8 @@ fn old_cache_after_an_outage(soon: u64) -> Vec<Aim> {
 fn late_evictions(soon: u64) -> Vec<Aim> {
     let slow = Effect::Delay(Duration::from_secs(pick(&[4, 8])));
     vec![
-        ("Cordoning", 0, Aimed::Cluster(Trouble::Fault("create", "pods/eviction", slow, 16))),
-        ("Attempting", soon, Aimed::TakeBack),
-        ("Attempting", soon, Aimed::Person(Deed::Request(false))),
+        ("Cordoning", 0, Fault::Cluster(Trouble::Fault("create", "pods/eviction", slow, 16))),
+        ("Attempting", soon, Fault::TakeBack),
+        ("Attempting", soon, Fault::Person(Deed::Request(false))),
     ]
 }

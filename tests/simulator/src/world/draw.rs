@@ -7,7 +7,7 @@ use fake_cluster::Effect;
 use pubsub::Root;
 use schemas::{Agent, Operation};
 
-use super::happening::{Aimed, Deed, Happening, Mishap};
+use super::happening::{Deed, Fault, Happening, Mishap};
 use super::situations::ORDERS;
 use super::{HOUR, MILLISECOND, MINUTE, SECOND, UNFREEZE, World, below, chance, pick};
 use crate::device::Device;
@@ -59,7 +59,11 @@ impl World {
         // One is off for long, and takes the API server with it, while another one is to go down.
         let takes_it_down = number > 1 && chance(3);
         if takes_it_down && self.has_next_part() {
-            self.aimed.push(("Complete", 2 * SECOND, Aimed::Outage(self.limits.undrained())));
+            self.aimed.push((
+                "Complete",
+                2 * SECOND,
+                Fault::Lasting(Trouble::ApiDown, self.limits.undrained()),
+            ));
         }
         kernel::set_yields(pick(&[0, 2, 5, 20]));
         for device in 0..number {
@@ -127,22 +131,25 @@ impl World {
         let devices = self.devices.len() as u64;
         let device = || usize::try_from(kernel::below(devices)).unwrap_or_default();
         for _ in 0..below(4) {
-            self.plan_part([(any(), Happening::Kill(device(), pick(&Agent::ALL)))]);
+            self.plan_part([(any(), Happening::Fault(device(), Fault::Kill(pick(&Agent::ALL))))]);
         }
         if chance(5) {
             let nanos = pick(&[2 * SECOND, MINUTE, 400 * SECOND, self.limits.long]);
-            self.plan_part([(any(), Happening::Stop(device(), pick(&Agent::ALL), nanos))]);
+            self.plan_part([(any(), Happening::Fault(device(), Fault::Stop(pick(&Agent::ALL), nanos)))]);
         }
         for _ in 0..below(5) {
-            self.plan_part([(any(), Happening::KillSoon(device(), pick(&Agent::ALL), below(120)))]);
+            self.plan_part([(
+                any(),
+                Happening::Fault(device(), Fault::KillSoon(pick(&Agent::ALL), below(120))),
+            )]);
         }
         if chance(3) {
-            self.plan_part([(any(), Happening::PowerCut(device()))]);
+            self.plan_part([(any(), Happening::Fault(device(), Fault::PowerCut))]);
         }
         for part in trouble::draw(&self.limits) {
             if self.has_next_part() {
                 for (time, trouble) in part {
-                    self.at(time, Happening::Cluster(trouble));
+                    self.at(time, Happening::Fault(0, Fault::Cluster(trouble)));
                 }
             }
         }
@@ -165,7 +172,7 @@ impl World {
     fn draw_attempts(&mut self) {
         if chance(4) && self.has_next_part() {
             let nanos = SECOND / 4 + kernel::below(2 * SECOND);
-            self.aimed.push(("Cordoning", 0, Aimed::Lasting(Trouble::BlindScheduler, nanos)));
+            self.aimed.push(("Cordoning", 0, Fault::Lasting(Trouble::BlindScheduler, nanos)));
         }
         if self.limits.attempt.is_some() && chance(2) && self.has_next_part() {
             let slow = Effect::Delay(Duration::from_secs(4));
@@ -173,15 +180,15 @@ impl World {
             let long = self.limits.attempt.unwrap_or_default();
             let slow = Trouble::Fault("list", "pods", slow, 6);
             // The watches have listed before.
-            self.aimed.push(("Attempting", 500 * MILLISECOND, Aimed::Cluster(slow)));
-            self.aimed.push(("Attempting", later, Aimed::Stop(Agent::Zedkube, long)));
+            self.aimed.push(("Attempting", 500 * MILLISECOND, Fault::Cluster(slow)));
+            self.aimed.push(("Attempting", later, Fault::Stop(Agent::Zedkube, long)));
         }
         if chance(2) {
             let (later, drawn, lasts) = trouble::draw_for_an_attempt();
             if self.has_next_part() {
                 let aimed = match lasts {
-                    Some(nanos) => Aimed::Lasting(drawn, nanos),
-                    None => Aimed::Cluster(drawn),
+                    Some(nanos) => Fault::Lasting(drawn, nanos),
+                    None => Fault::Cluster(drawn),
                 };
                 self.aimed.push(("Attempting", later, aimed));
             }
@@ -193,22 +200,22 @@ impl World {
         let devices = self.devices.len() as u64;
         let device = || usize::try_from(kernel::below(devices)).unwrap_or_default();
         if chance(6) {
-            self.plan_part([(any(), Happening::Device(device(), Mishap::SoftReboot))]);
+            self.plan_part([(any(), Happening::Fault(device(), Fault::Device(Mishap::SoftReboot)))]);
         }
         if chance(6) {
             let nanos = pick(&[5 * SECOND, MINUTE, 600 * SECOND, 3 * self.limits.long]);
-            self.plan_part([(any(), Happening::Device(device(), Mishap::Suspend(nanos)))]);
+            self.plan_part([(any(), Happening::Fault(device(), Fault::Device(Mishap::Suspend(nanos))))]);
         }
         if chance(4) {
             let step = pick(&[-86_400, -3600, -30, 30, 3600, 30 * 86_400]) * SECOND.cast_signed();
-            self.plan_part([(any(), Happening::Device(device(), Mishap::ClockStep(step)))]);
+            self.plan_part([(any(), Happening::Fault(device(), Fault::Device(Mishap::ClockStep(step))))]);
         }
         if chance(4) {
             let (device, from) = (device(), any());
             let slow = DiskFault::Slow(pick(&[SECOND / 10, SECOND, 10 * SECOND]));
             let fault = pick(&[DiskFault::Full, DiskFault::ReadOnly, slow]);
             let until = from + kernel::below(pick(&[5, 60, 300]) * SECOND);
-            let disk = |fault| Happening::Device(device, Mishap::Disk(fault));
+            let disk = |fault| Happening::Fault(device, Fault::Device(Mishap::Disk(fault)));
             self.plan_part([(from, disk(Some(fault))), (until, disk(None))]);
         }
     }
@@ -219,37 +226,43 @@ impl World {
         let devices = self.devices.len() as u64;
         let device = || usize::try_from(kernel::below(devices)).unwrap_or_default();
         if chance(4) {
-            self.plan_part([(any(), Happening::Person(device(), Deed::BindPod))]);
+            self.plan_part([(any(), Happening::Fault(device(), Fault::Person(Deed::BindPod)))]);
         }
         if chance(5) {
             let (device, from) = (device(), any());
-            self.plan_part([(from, Happening::Person(device, Deed::Cordon(true)))]);
+            self.plan_part([(from, Happening::Fault(device, Fault::Person(Deed::Cordon(true))))]);
             if chance(2) {
                 let later = from + kernel::below(2 * MINUTE);
-                self.plan_part([(later, Happening::Person(device, Deed::Cordon(false)))]);
+                self.plan_part([(later, Happening::Fault(device, Fault::Person(Deed::Cordon(false))))]);
             }
         }
         if chance(5) {
-            self.plan_part([(any(), Happening::Person(device(), Deed::Override(pick(&ORDERS))))]);
+            self.plan_part([(
+                any(),
+                Happening::Fault(device(), Fault::Person(Deed::Override(pick(&ORDERS)))),
+            )]);
         }
         if chance(8) {
-            self.plan_part([(any(), Happening::Person(device(), Deed::RemoveFiles))]);
+            self.plan_part([(any(), Happening::Fault(device(), Fault::Person(Deed::RemoveFiles)))]);
         }
         if chance(8) {
             let entry = pick(&["", "nonsense", r#"{"uid":"x","since":"2026-01-01T00:00:00Z"}"#]);
-            self.plan_part([(any(), Happening::Person(device(), Deed::BadSlot(entry)))]);
+            self.plan_part([(any(), Happening::Fault(device(), Fault::Person(Deed::BadSlot(entry))))]);
         }
         if chance(8) {
-            self.plan_part([(any(), Happening::Person(device(), Deed::BadFile))]);
+            self.plan_part([(any(), Happening::Fault(device(), Fault::Person(Deed::BadFile)))]);
         }
         if chance(12) {
             let (device, from) = (device(), any());
-            let request = |is_there| Happening::Person(device, Deed::LongRequest(is_there));
+            let request = |is_there| Happening::Fault(device, Fault::Person(Deed::LongRequest(is_there)));
             self.plan_part([(from, request(true)), (from + 5 * MINUTE, request(false))]);
         }
         if chance(3) {
             let (device, from) = (device(), any());
-            self.plan_part([(from, Happening::Person(device, Deed::Verb("reboot --reason kernel")))]);
+            self.plan_part([(
+                from,
+                Happening::Fault(device, Fault::Person(Deed::Verb("reboot --reason kernel"))),
+            )]);
             let more = pick(&[
                 "cancel reboot",
                 "reboot --reason again",
@@ -259,7 +272,7 @@ impl World {
                 "reboot --now --reason urgent",
             ]);
             let later = from + kernel::below(40 * SECOND);
-            let verb = |words| Happening::Person(device, Deed::Verb(words));
+            let verb = |words| Happening::Fault(device, Fault::Person(Deed::Verb(words)));
             if more.starts_with("freeze") {
                 let end = later + kernel::below(3 * MINUTE);
                 self.plan_part([(later, verb(more)), (end, verb(UNFREEZE))]);
@@ -270,26 +283,26 @@ impl World {
     }
 }
 
-fn draw_aimed(limits: &Limits) -> Aimed {
+fn draw_aimed(limits: &Limits) -> Fault {
     match below(10) {
-        0 | 1 => Aimed::Kill(pick(&Agent::ALL)),
-        2 => Aimed::PowerCut,
-        3 => Aimed::Outage(pick(&[SECOND, 20 * SECOND, limits.undrained()])),
-        4 | 5 => Aimed::Cluster(trouble::draw_passing()),
-        6 => Aimed::Person(pick(&[
+        0 | 1 => Fault::Kill(pick(&Agent::ALL)),
+        2 => Fault::PowerCut,
+        3 => Fault::Lasting(Trouble::ApiDown, pick(&[SECOND, 20 * SECOND, limits.undrained()])),
+        4 | 5 => Fault::Cluster(trouble::draw_passing()),
+        6 => Fault::Person(pick(&[
             Deed::BindPod,
             Deed::BindPod,
             Deed::Cordon(false),
             Deed::Override(ORDERS[0]),
             Deed::KeepCordoned,
         ])),
-        7 => Aimed::Person(Deed::Verb(pick(&["cancel reboot", "force complete --reason now", "status"]))),
-        8 => Aimed::Device(Mishap::Disk(Some(pick(&[
+        7 => Fault::Person(Deed::Verb(pick(&["cancel reboot", "force complete --reason now", "status"]))),
+        8 => Fault::Device(Mishap::Disk(Some(pick(&[
             DiskFault::Full,
             DiskFault::ReadOnly,
             DiskFault::Slow(SECOND),
         ])))),
-        _ => Aimed::Device(pick(&[
+        _ => Fault::Device(pick(&[
             Mishap::SoftReboot,
             Mishap::Suspend(600 * SECOND),
             Mishap::ClockStep(-3600 * SECOND.cast_signed()),

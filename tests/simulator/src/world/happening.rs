@@ -15,34 +15,20 @@ pub(super) enum Happening {
         counter: u32,
         is_wanted: bool,
     },
-    /// The controller takes back what it wants of the device.
-    TakeBack(usize),
     /// The controller wants this version to run; the number counts its retries.
     Image(usize, &'static str, u32),
     /// The device goes down in this boot, because a program has taken it down.
     GoesDown(usize, u32, Operation),
     /// A program that writes an image ends in this boot: its number, the version, and whether that works.
     Written(usize, u32, u64, String, bool),
-    /// The agent stands still for so many nanoseconds, as after SIGSTOP.
-    Stop(usize, Agent, u64),
     /// The controller publishes its last command again, as after each boot.
     Repeat(usize),
     Start(usize, Agent),
     /// EVE's zedkube goes on with its work, in this boot.
     Eve(usize, u32, eve::Step),
-    Kill(usize, Agent),
-    /// The agent dies in the middle of the next call but so many.
-    KillSoon(usize, Agent, u32),
-    /// The agent dies, and stays away for so long that nobody waits for it any more.
-    Away(usize, Agent),
-    PowerCut(usize),
     NodeReady(usize),
-    /// Something is wrong with the cluster, or all is well again.
-    Cluster(Trouble),
-    /// Somebody does something by hand.
-    Person(usize, Deed),
-    /// Something happens to a device.
-    Device(usize, Mishap),
+    /// A fault meets the device.
+    Fault(usize, Fault),
 }
 
 impl Happening {
@@ -56,57 +42,88 @@ impl Happening {
     pub(super) fn fault(&self) -> Option<(Option<usize>, String)> {
         match self {
             Self::Command { device, is_wanted: false, counter, .. } if *counter > 0 => {
-                Some((Some(*device), "command taken back".to_owned()))
+                Some((Some(*device), Fault::TakeBack.kind()?))
             }
-            Self::TakeBack(device) => Some((Some(*device), "command taken back".to_owned())),
-            Self::Kill(device, agent) => Some((Some(*device), format!("{} killed", agent.name()))),
-            Self::Away(device, agent) => Some((Some(*device), format!("{} stays away", agent.name()))),
-            Self::PowerCut(device) => Some((Some(*device), "power cut".to_owned())),
-            Self::Cluster(trouble) => Some((None, trouble.kind()?)),
-            Self::Person(device, deed) => {
-                let kind = match deed {
-                    Deed::BindPod | Deed::BindShortPod => "pod bound by hand".to_owned(),
-                    Deed::Request(true) => "request of a person".to_owned(),
-                    Deed::Request(false) => "request of a person withdrawn".to_owned(),
-                    Deed::Cordon(true) => "cordon by hand".to_owned(),
-                    Deed::Cordon(false) => "uncordon by hand".to_owned(),
-                    Deed::KeepCordoned => "request to keep the cordon".to_owned(),
-                    Deed::Verb(words) => format!("ebb {}", words.split(" --").next().unwrap_or_default()),
-                    Deed::Override(_) => "override by a file".to_owned(),
-                    Deed::RemoveFiles => "files of zedkube removed".to_owned(),
-                    Deed::RemoveLock(agent) => format!("lock of {} removed", agent.name()),
-                    Deed::BadSlot(_) => "bad entry in the slot table".to_owned(),
-                    Deed::BadFile => "bad input file".to_owned(),
-                    Deed::HalfRequest => "request half written".to_owned(),
-                    Deed::LongRequest(true) => "request with a long text".to_owned(),
-                    Deed::LongRequest(false) | Deed::RemoveBudget => return None,
-                };
-                Some((Some(*device), kind))
-            }
-            Self::Device(device, mishap) => {
-                let kind = match mishap {
-                    Mishap::SoftReboot => "soft reboot",
-                    Mishap::Suspend(_) => "suspend",
-                    Mishap::ClockStep(_) => "clock step",
-                    Mishap::Disk(Some(DiskFault::Full)) => "disk full",
-                    Mishap::Disk(Some(DiskFault::ReadOnly)) => "disk read-only",
-                    Mishap::Disk(Some(DiskFault::Slow(_))) => "disk slow",
-                    Mishap::NoRecord(true) => "record of the drain cannot be written",
-                    Mishap::Resumed | Mishap::Disk(None) | Mishap::NoRecord(false) => return None,
-                };
-                Some((Some(*device), kind.to_owned()))
-            }
-            Self::Stop(device, agent, _) => Some((Some(*device), format!("{} stands still", agent.name()))),
             Self::Image(device, ..) => Some((Some(*device), "another image wanted".to_owned())),
+            Self::Fault(_, fault @ Fault::Cluster(_)) => Some((None, fault.kind()?)),
+            Self::Fault(device, fault) => Some((Some(*device), fault.kind()?)),
             Self::Command { .. }
             | Self::GoesDown(..)
             | Self::Written(..)
             | Self::Repeat(_)
             | Self::Start(..)
             | Self::Eve(..)
-            | Self::KillSoon(..)
             | Self::NodeReady(_) => None,
         }
+    }
+}
+
+/// What goes wrong, or what somebody does beside the controller. [`World::strike`](super::World::strike) carries it out.
+#[derive(Clone, Debug)]
+pub(super) enum Fault {
+    Kill(Agent),
+    /// The agent dies in the middle of the next call but so many.
+    KillSoon(Agent, u32),
+    /// The agent dies, and stays away for so long that nobody waits for it any more.
+    Away(Agent),
+    /// The agent stands still for so many nanoseconds, as after SIGSTOP.
+    Stop(Agent, u64),
+    PowerCut,
+    /// Something is wrong with the cluster, or all is well again.
+    Cluster(Trouble),
+    /// Something is wrong with the cluster for so many nanoseconds.
+    Lasting(Trouble, u64),
+    /// Somebody does something by hand.
+    Person(Deed),
+    /// The controller takes back what it wants of the device.
+    TakeBack,
+    /// The controller gives a command.
+    Command(Operation),
+    /// Something happens to the device.
+    Device(Mishap),
+}
+
+impl Fault {
+    /// What kind of fault it is, for the coverage; None for the end of one, and for what is more than one.
+    fn kind(&self) -> Option<String> {
+        let kind = match self {
+            Self::Kill(agent) => format!("{} killed", agent.name()),
+            Self::Away(agent) => format!("{} stays away", agent.name()),
+            Self::Stop(agent, _) => format!("{} stands still", agent.name()),
+            Self::PowerCut => "power cut".to_owned(),
+            Self::TakeBack => "command taken back".to_owned(),
+            Self::Cluster(trouble) => return trouble.kind(),
+            Self::Person(deed) => match deed {
+                Deed::BindPod | Deed::BindShortPod => "pod bound by hand".to_owned(),
+                Deed::Request(true) => "request of a person".to_owned(),
+                Deed::Request(false) => "request of a person withdrawn".to_owned(),
+                Deed::Cordon(true) => "cordon by hand".to_owned(),
+                Deed::Cordon(false) => "uncordon by hand".to_owned(),
+                Deed::KeepCordoned => "request to keep the cordon".to_owned(),
+                Deed::Verb(words) => format!("ebb {}", words.split(" --").next().unwrap_or_default()),
+                Deed::Override(_) => "override by a file".to_owned(),
+                Deed::RemoveFiles => "files of zedkube removed".to_owned(),
+                Deed::RemoveLock(agent) => format!("lock of {} removed", agent.name()),
+                Deed::BadSlot(_) => "bad entry in the slot table".to_owned(),
+                Deed::BadFile => "bad input file".to_owned(),
+                Deed::HalfRequest => "request half written".to_owned(),
+                Deed::LongRequest(true) => "request with a long text".to_owned(),
+                Deed::LongRequest(false) | Deed::RemoveBudget => return None,
+            },
+            Self::Device(mishap) => match mishap {
+                Mishap::SoftReboot => "soft reboot".to_owned(),
+                Mishap::Suspend(_) => "suspend".to_owned(),
+                Mishap::ClockStep(_) => "clock step".to_owned(),
+                Mishap::Disk(Some(DiskFault::Full)) => "disk full".to_owned(),
+                Mishap::Disk(Some(DiskFault::ReadOnly)) => "disk read-only".to_owned(),
+                Mishap::Disk(Some(DiskFault::Slow(_))) => "disk slow".to_owned(),
+                Mishap::NoRecord(true) => "record of the drain cannot be written".to_owned(),
+                Mishap::Resumed | Mishap::Disk(None) | Mishap::NoRecord(false) => return None,
+            },
+            // It is noted when the agent dies.
+            Self::KillSoon(..) | Self::Lasting(..) | Self::Command(_) => return None,
+        };
+        Some(kind)
     }
 }
 
@@ -186,26 +203,4 @@ pub(super) enum Down {
     /// As a shutdown does: what was written is durable.
     Ordered(Operation),
     PowerCut,
-}
-
-/// A fault that is to meet a device in a phase.
-#[derive(Clone, Debug)]
-pub(super) enum Aimed {
-    Kill(Agent),
-    /// The agent dies, and stays away.
-    Away(Agent),
-    PowerCut,
-    /// The API server goes away for so many nanoseconds.
-    Outage(u64),
-    Cluster(Trouble),
-    /// Something is wrong with the cluster for so many nanoseconds.
-    Lasting(Trouble, u64),
-    /// The agent stands still for so many nanoseconds.
-    Stop(Agent, u64),
-    Person(Deed),
-    /// The controller takes back what it wants of the device.
-    TakeBack,
-    Device(Mishap),
-    /// The controller gives a command.
-    Command(Operation),
 }

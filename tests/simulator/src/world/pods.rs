@@ -4,7 +4,7 @@ use anyhow::Result;
 use fake_cluster::{FINISH_AFTER, Limit, READY_AFTER, objects};
 use serde_json::json;
 
-use super::happening::{Deed, Happening};
+use super::happening::{Deed, Fault, Happening};
 use super::{MILLISECOND, MINUTE, SECOND, World, chance, pick};
 use crate::kernel;
 
@@ -46,7 +46,7 @@ impl World {
         self.cluster.deployment(name, 3, node)?;
         self.cluster.budget(name, Limit::MinAvailable("3"))?;
         let until = MINUTE + kernel::below(4 * MINUTE);
-        self.at(until, Happening::Person(device, Deed::RemoveBudget));
+        self.at(until, Happening::Fault(device, Fault::Person(Deed::RemoveBudget)));
         Ok(())
     }
 

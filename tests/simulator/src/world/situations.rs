@@ -3,7 +3,7 @@
 
 use schemas::{Agent, DeviceAction, DeviceActionState, Operation, parse};
 
-use super::happening::{Aimed, Deed, Happening, Mishap};
+use super::happening::{Deed, Fault, Happening, Mishap};
 use super::{MINUTE, SECOND, World, below, chance, pick};
 use crate::kernel::{self, DiskFault, Write};
 use crate::limits;
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    fn aim<const N: usize>(&mut self, aimed: [(&'static str, u64, Aimed); N]) {
+    fn aim<const N: usize>(&mut self, aimed: [(&'static str, u64, Fault); N]) {
         if self.has_next_part() {
             self.aimed.extend(aimed);
         }
@@ -95,27 +95,27 @@ impl World {
     fn draw_on_its_way(&mut self) {
         let later = pick(&[0, SECOND / 5, 2 * SECOND]);
         match below(8) {
-            0 => self.aim([(TAKEN_OFF, later, Aimed::PowerCut)]),
-            1 => self.aim([(pick(&[TAKEN, TAKEN_OFF]), later, Aimed::TakeBack)]),
+            0 => self.aim([(TAKEN_OFF, later, Fault::PowerCut)]),
+            1 => self.aim([(pick(&[TAKEN, TAKEN_OFF]), later, Fault::TakeBack)]),
             2 => {
                 // Nobody carries it out meanwhile.
-                let kill = Aimed::Kill(Agent::Nodeagent);
-                self.aim([(TAKEN, 0, kill), (TAKEN, later, Aimed::TakeBack)]);
+                let kill = Fault::Kill(Agent::Nodeagent);
+                self.aim([(TAKEN, 0, kill), (TAKEN, later, Fault::TakeBack)]);
             }
             3 | 4 => {
-                let away = Aimed::Away(Agent::Nodeagent);
+                let away = Fault::Away(Agent::Nodeagent);
                 self.aim([(pick(&["Attempting", "Complete", TAKEN, TAKEN_OFF]), 0, away)]);
             }
             5 | 6 => {
                 // It starts again with a disk that it cannot use.
                 let phase = pick(&["Waiting", "Cordoning", "Attempting", "Complete"]);
                 let agent = pick(&[Agent::DeviceOp, Agent::DeviceOp, Agent::Baseos]);
-                let bad = Aimed::Device(Mishap::Disk(Some(DiskFault::ReadOnly)));
-                self.aim([(phase, 0, bad), (phase, later, Aimed::Kill(agent))]);
+                let bad = Fault::Device(Mishap::Disk(Some(DiskFault::ReadOnly)));
+                self.aim([(phase, 0, bad), (phase, later, Fault::Kill(agent))]);
             }
             _ => {
                 let agent = pick(&[Agent::DeviceOp, Agent::Nodeagent, Agent::Baseos]);
-                self.aim([(TAKEN, later, Aimed::Kill(agent))]);
+                self.aim([(TAKEN, later, Fault::Kill(agent))]);
             }
         }
     }
@@ -126,8 +126,8 @@ impl World {
         self.plan_part([(from, Happening::Image(device, "2", 1))]);
         let later = kernel::below(5 * SECOND);
         self.aim([
-            (ACTIVATING, later, Aimed::Command(Operation::Reboot)),
-            (ACTIVATING, later + kernel::below(5 * SECOND), Aimed::Kill(Agent::Baseos)),
+            (ACTIVATING, later, Fault::Command(Operation::Reboot)),
+            (ACTIVATING, later + kernel::below(5 * SECOND), Fault::Kill(Agent::Baseos)),
         ]);
     }
 
@@ -144,7 +144,7 @@ impl World {
             1 => {
                 self.plan_part([(from, command(Operation::Shutdown, EARLIER))]);
                 let later = kernel::below(MINUTE);
-                self.aim([("Complete", later, Aimed::Command(Operation::Reboot))]);
+                self.aim([("Complete", later, Fault::Command(Operation::Reboot))]);
             }
             _ => {}
         }
@@ -153,7 +153,7 @@ impl World {
     /// A person holds the node for work on the machine; orders and commands meet the answer.
     fn draw_fan(&mut self, device: usize) {
         let from = 15 * SECOND + kernel::below(MINUTE);
-        let request = |is_there| Happening::Person(device, Deed::Request(is_there));
+        let request = |is_there| Happening::Fault(device, Fault::Person(Deed::Request(is_there)));
         self.plan_part([
             (from, request(true)),
             (from + 3 * MINUTE + kernel::below(3 * MINUTE), request(false)),
@@ -164,21 +164,21 @@ impl World {
             ("Complete", ORDERS[1]),
             ("Complete", ORDERS[2]),
         ]);
-        let order = Aimed::Person(Deed::Override(order));
+        let order = Fault::Person(Deed::Override(order));
         let later = 15 * SECOND + kernel::below(MINUTE);
         self.aim([(phase, SECOND, order)]);
-        self.aim([(phase, later, Aimed::Command(Operation::Reboot))]);
+        self.aim([(phase, later, Fault::Command(Operation::Reboot))]);
     }
 
     /// A person's request is written again, and zedkube dies before it is whole.
     fn draw_half_request(&mut self, device: usize) {
         let from = 15 * SECOND + kernel::below(MINUTE);
-        let person = |deed| Happening::Person(device, deed);
+        let person = |deed| Happening::Fault(device, Fault::Person(deed));
         let again = from + 10 * SECOND + kernel::below(MINUTE);
         self.plan_part([
             (from, person(Deed::Request(true))),
             (again, person(Deed::HalfRequest)),
-            (again, Happening::Kill(device, Agent::Zedkube)),
+            (again, Happening::Fault(device, Fault::Kill(Agent::Zedkube))),
             (again + 2 * MINUTE, person(Deed::Request(pick(&[true, false])))),
             (again + 4 * MINUTE, person(Deed::Request(false))),
         ]);
@@ -187,9 +187,9 @@ impl World {
     /// Another order comes while the one before is being recorded.
     fn draw_second_order(&mut self) {
         let [all, device_op, baseos] = ORDERS;
-        let second = Aimed::Person(Deed::Override(pick(&[device_op, all])));
+        let second = Fault::Person(Deed::Override(pick(&[device_op, all])));
         self.aim([
-            (pick(&["Waiting", "Cordoning", "Attempting"]), 0, Aimed::Person(Deed::Override(baseos))),
+            (pick(&["Waiting", "Cordoning", "Attempting"]), 0, Fault::Person(Deed::Override(baseos))),
             (ORDERED, 0, second),
         ]);
     }
@@ -199,10 +199,10 @@ impl World {
         let agent = pick(&[Agent::Zedkube, Agent::Zedkube, Agent::DeviceOp, Agent::Nodeagent]);
         let remove = Deed::RemoveLock(agent);
         if chance(2) {
-            self.aim([(pick(&["Waiting", "Attempting", "Pausing"]), SECOND, Aimed::Person(remove))]);
+            self.aim([(pick(&["Waiting", "Attempting", "Pausing"]), SECOND, Fault::Person(remove))]);
         } else {
             let from = 15 * SECOND + kernel::below(2 * MINUTE);
-            let remove = Happening::Person(device, remove);
+            let remove = Happening::Fault(device, Fault::Person(remove));
             // The history ends after that.
             self.plan_part([(from, remove), (from + MINUTE, Happening::Repeat(device))]);
         }
@@ -212,13 +212,13 @@ impl World {
     fn draw_dead_disk(&mut self, device: usize) {
         let fault = Some(pick(&[DiskFault::Full, DiskFault::ReadOnly]));
         let from = pick(&[5 * SECOND, 15 * SECOND, 15 * SECOND + kernel::below(2 * MINUTE)]);
-        let disk = |fault| Happening::Device(device, Mishap::Disk(fault));
+        let disk = |fault| Happening::Fault(device, Fault::Device(Mishap::Disk(fault)));
         if self.judge.is_without_means(device) || chance(2) {
             let until = from + 10 * SECOND + kernel::below(2 * MINUTE);
             self.plan_part([(from, disk(fault)), (until, disk(None))]);
         } else {
             let later = from + 20 * SECOND + kernel::below(MINUTE);
-            let reboot = Happening::Person(device, Deed::Verb(WITHOUT_RECORD));
+            let reboot = Happening::Fault(device, Fault::Person(Deed::Verb(WITHOUT_RECORD)));
             self.plan_part([(from, disk(fault)), (later, reboot)]);
         }
     }
@@ -227,9 +227,9 @@ impl World {
     fn draw_no_record(&mut self, device: usize) {
         let from = 15 * SECOND + kernel::below(2 * MINUTE);
         let until = from + pick(&[SECOND, 30 * SECOND, 2 * MINUTE, 2 * MINUTE]);
-        let record = |is_so| Happening::Device(device, Mishap::NoRecord(is_so));
+        let record = |is_so| Happening::Fault(device, Fault::Device(Mishap::NoRecord(is_so)));
         self.plan_part([(from, record(true)), (until, record(false))]);
-        let person = |deed| Happening::Person(device, deed);
+        let person = |deed| Happening::Fault(device, Fault::Person(deed));
         let asked = from + kernel::below(10 * SECOND);
         let withdrawn = asked + 10 * SECOND + kernel::below(MINUTE);
         self.plan_part([(asked, person(Deed::Request(true))), (withdrawn, person(Deed::Request(false)))]);
@@ -242,7 +242,7 @@ impl World {
     /// Somebody removes the files of zedkube while nothing else happens.
     fn draw_removed_files(&mut self, device: usize) {
         let from = 3 * MINUTE + kernel::below(3 * MINUTE);
-        let remove = Happening::Person(device, Deed::RemoveFiles);
+        let remove = Happening::Fault(device, Fault::Person(Deed::RemoveFiles));
         // The history ends after that.
         self.plan_part([(from, remove), (from + MINUTE, Happening::Repeat(device))]);
     }
