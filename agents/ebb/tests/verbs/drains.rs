@@ -1,7 +1,7 @@
 //! `ebb drain`: what it does, what it says, and where.
 
 use anyhow::Result;
-use fake_cluster::{Effect, Fault, Limit, Reply, objects};
+use fake_cluster::{Effect, Fault, Reply, objects};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -111,9 +111,7 @@ async fn a_pod_that_stays_blocked_is_told_once_and_named_in_the_end() -> Result<
 
 #[tokio::test]
 async fn a_failed_drain_gives_back_only_its_own_cordon() -> Result<()> {
-    for (before, stays) in
-        [(None, false), (Some(""), true), (Some("ebb:somebody"), true), (Some("zedkube"), true)]
-    {
+    for (before, stays) in [(None, false), (Some("ebb:somebody"), true)] {
         let site = Site::passive()?;
         site.guarded_pod("db-0", "edge-a")?;
         if let Some(owner) = before {
@@ -133,23 +131,20 @@ async fn a_cordon_of_an_earlier_command_of_the_same_person_stays() -> Result<()>
     let site = Site::passive()?;
     site.guarded_pod("db-0", "edge-a")?;
     assert_eq!(site.ebb("cordon edge-a").await?.code, 0);
-    let said = site.ebb("drain edge-a --timeout 300ms --uncordon-on-failure -o json").await?;
+    let said = site.ebb("drain edge-a --timeout 1s --uncordon-on-failure -o json").await?;
     let document: Value = serde_json::from_str(&said.out)?;
     assert_eq!((said.code, site.is_cordoned("edge-a")), (1, true), "{said:?}");
+    let node = &document[0];
+    assert_eq!((&node["cordonedBefore"], &node["uncordoned"]), (&json!(true), &json!(false)), "{node}");
     assert_eq!(
-        (&document[0]["cordonedBefore"], &document[0]["uncordoned"]),
-        (&json!(true), &json!(false)),
-        "{said:?}"
+        (&node["outcome"], &node["pods"][0]["stage"]),
+        (&json!("Failed"), &json!("Blocked")),
+        "{node}"
     );
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_drain_that_succeeds_keeps_its_cordon() -> Result<()> {
-    let site = Site::quick()?;
-    site.pod("web-0", "edge-a")?;
-    assert_eq!(site.ebb("drain edge-a --uncordon-on-failure").await?.code, 0);
-    assert!(site.is_cordoned("edge-a"));
+    assert!(node["failure"].as_str().is_some_and(|why| why.contains("time is over")), "{node}");
+    let blocked = &node["blocked"][0];
+    assert_eq!((&blocked["namespace"], &blocked["name"]), (&json!("shop"), &json!("db-0")), "{node}");
+    assert_eq!(blocked["budgets"][0]["disruptionsAllowed"], 0, "{node}");
     Ok(())
 }
 
@@ -182,26 +177,6 @@ async fn a_pod_that_is_refused_for_too_long_is_deleted() -> Result<()> {
     let said = site.ebb("drain edge-a --retry 100ms --max-retries 2").await?;
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.contains("deleting pod shop/db-0: its eviction was refused for too long\n"), "{said:?}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn selectors_choose_nodes_and_pods() -> Result<()> {
-    let site = Site::quick()?;
-    for (pod, node) in [("web", "edge-a"), ("keep", "edge-b"), ("spare", "edge-c")] {
-        site.pod(pod, node)?;
-    }
-    let said = site.ebb("drain -l role=edge --pod-selector=app!=keep --parallel=2").await?;
-    assert_eq!((said.code, said.err.as_str()), (0, ""), "{said:?}");
-    assert!(
-        said.out.contains("node/edge-a drained\n") && said.out.contains("node/edge-b drained\n"),
-        "{said:?}"
-    );
-    assert!(said.out.contains("pod/web evicted") && !said.out.contains("edge-c"), "{said:?}");
-    assert_eq!(site.cluster.pods_on("edge-b").len(), 1);
-    let said = site.ebb("drain --selector role=none").await?;
-    assert_eq!((said.code, said.out.as_str()), (0, ""));
-    assert!(said.err.contains("No resources found"), "{said:?}");
     Ok(())
 }
 
@@ -246,8 +221,8 @@ async fn the_document_has_everything_and_nothing_else_is_on_stdout() -> Result<(
     site.pod("web-0", "edge-a")?;
     site.cluster.daemon_set("sensor")?;
     site.cluster.wait_for(|cluster| (cluster.pods_on("edge-a").len() == 2).then_some(())).await;
-    let said = site.ebb("drain edge-a --ignore-daemonsets --output=json").await?;
-    assert_eq!(said.code, 0, "{said:?}");
+    let said = site.ebb("drain edge-a --ignore-daemonsets --uncordon-on-failure --output=json").await?;
+    assert_eq!((said.code, site.is_cordoned("edge-a")), (0, true), "{said:?}");
     let document: Value = serde_json::from_str(&said.out)?;
     let node = &document[0];
     assert_eq!(
@@ -268,41 +243,5 @@ async fn the_document_has_everything_and_nothing_else_is_on_stdout() -> Result<(
     let warning = node["warnings"][0].as_str().unwrap_or_default();
     assert!(warning.starts_with("ignoring DaemonSet-managed Pods: default/sensor-"), "{node}");
     assert!(said.err.contains("node/edge-a drained\n"), "{said:?}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_document_of_a_failed_drain_names_what_blocks() -> Result<()> {
-    let site = Site::passive()?;
-    site.guarded_pod("db-0", "edge-a")?;
-    let said = site.ebb("drain edge-a --timeout 1s -o json").await?;
-    let document: Value = serde_json::from_str(&said.out)?;
-    let node = &document[0];
-    assert_eq!((said.code, &node["outcome"]), (1, &json!("Failed")));
-    assert!(node["failure"].as_str().is_some_and(|why| why.contains("time is over")), "{node}");
-    let blocked = &node["blocked"][0];
-    assert_eq!((&blocked["namespace"], &blocked["name"]), (&json!("shop"), &json!("db-0")));
-    assert_eq!(blocked["budgets"][0]["disruptionsAllowed"], 0);
-    assert_eq!(
-        (&node["pods"][0]["stage"], &node["pods"][0]["verdict"]),
-        (&json!("Blocked"), &json!("Evict"))
-    );
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_budget_that_opens_is_used_at_once() -> Result<()> {
-    let site = Site::quick()?;
-    site.cluster.deployment("web", 3, "edge-a")?;
-    site.cluster.budget("web", Limit::MaxUnavailable("1"))?;
-    let is_ready = |cluster: &fake_cluster::FakeCluster| {
-        let budget = cluster.get("poddisruptionbudgets", "default", "web")?;
-        (budget.pointer("/status/disruptionsAllowed") == Some(&json!(1))).then_some(())
-    };
-    site.cluster.wait_for(is_ready).await;
-    // With a pause of an hour only the budget's change can make it go on.
-    let said = site.ebb("drain edge-a --retry 1h").await?;
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(site.cluster.pods_on("edge-a").is_empty());
     Ok(())
 }

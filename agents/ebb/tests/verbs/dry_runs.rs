@@ -36,21 +36,6 @@ async fn a_client_dry_run_says_what_would_be_evicted() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_client_dry_run_fails_where_the_drain_would() -> Result<()> {
-    let site = site()?;
-    site.cluster.pod("bare", "edge-a")?;
-    let said = site.ebb("drain edge-a --dry-run=client").await?;
-    let why = "cannot delete Pods that declare no controller (use --force to override): default/bare";
-    let expected = format!(
-        "error: unable to drain node \"edge-a\" due to error: {why}, continuing command...\n\
-         There are pending nodes to be drained:\n edge-a\n"
-    );
-    assert_eq!((said.code, said.err), (1, expected));
-    assert_eq!(said.out, "node/edge-a cordoned (dry run)\n");
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_client_dry_run_needs_no_right_to_see_budgets() -> Result<()> {
     let site = site()?;
     site.forbid("list", "poddisruptionbudgets");
