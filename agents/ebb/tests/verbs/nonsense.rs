@@ -11,47 +11,29 @@ const IMAGE: &str = "5c1b5dfa-64cc-4f06-8a5f-1d8e5b8b3c0e";
 #[tokio::test]
 async fn words_that_make_no_sense_are_exit_code_2() -> Result<()> {
     let device = Device::new()?;
-    let long = "x".repeat(501);
     for (words, part) in [
-        (vec!["reboot", "now"], "unexpected argument 'now'"),
-        (vec!["reboot", "--reason"], "a value is required for '--reason <TEXT>'"),
-        (vec!["reboot", "--reason", ""], "accepted: one line of 1 to 500 characters"),
-        (vec!["shutdown", "--reason", "two\nlines"], "accepted: one line of 1 to 500 characters"),
-        (vec!["poweroff", "--reason", &long], "accepted: one line of 1 to 500 characters"),
-        (vec!["reboot", "--cancel=maybe"], "unexpected value 'maybe'"),
-        (vec!["reboot", "--json=x"], "unexpected value 'x'"),
-        (vec!["cancel", "everything"], "[possible values: poweroff, reboot, shutdown, update]"),
-        (vec!["cancel", "--reason", "r"], "<COMMAND>"),
-        (vec!["cancel", "reboot", "shutdown"], "invalid value 'shutdown' for '[IMAGE-UUID]'"),
-        (vec!["request", "--wait=1"], "unexpected value '1'"),
-        (vec!["request", "--reason", "\u{7}"], "accepted: one line"),
-        (vec!["update"], "<IMAGE-UUID>"),
-        (vec!["update", "image-2"], "invalid value 'image-2' for '<IMAGE-UUID>'"),
-        (vec!["update", "../../etc/passwd", "--version", "1"], "invalid value"),
-        (vec!["update", IMAGE], "--version <V>"),
-        (vec!["update", IMAGE, "--version", ""], "accepted: a version of 1 to 255 characters"),
-        (vec!["update", IMAGE, "--version", "1\n2"], "accepted: a version"),
-        (vec!["update", IMAGE, "--revert", "--retry"], "cannot be used with"),
-        (vec!["update", IMAGE, "--revert", "--version", "1"], "cannot be used with"),
-        (vec!["force"], "Usage: ebb force"),
-        (vec!["force", "complete"], "--reason <TEXT>"),
-        (vec!["force", "complete", "--reason", " "], "accepted: one line"),
-        (
-            vec!["force", "complete", "--reason", "r", "--for", "zedkube"],
-            "[possible values: device-op, baseos]",
-        ),
-        (vec!["force", "disable", "--reason", "r", "--for", "baseos"], "unexpected argument '--for'"),
-        (vec!["force", "delete-pods"], "--reason <TEXT>"),
-        (vec!["force", "delete-pods", "--reason", "\n"], "accepted: one line"),
-        (vec!["force", "delete-pods", "--reason", "r", "edge-a"], "unexpected argument 'edge-a'"),
-        (vec!["slots"], "Usage: ebb slots"),
-        (vec!["slots", "release"], "<NODE|--all>"),
-        (vec!["slots", "release", "edge-a", "--all"], "cannot be used with"),
-        (vec!["slots", "release", "edge-a", "edge-b"], "unexpected argument 'edge-b'"),
-        (vec!["slots", "list", "edge-a"], "unexpected argument 'edge-a'"),
-        (vec!["config", "set", "a=b"], "unrecognized subcommand 'set'"),
+        (&["reboot", "--reason", ""][..], "accepted: one line of 1 to 500 characters"),
+        (&["cancel", "everything"], "[possible values: poweroff, reboot, shutdown, update]"),
+        (&["cancel", "--reason", "r"], "<COMMAND>"),
+        (&["cancel", "reboot", "shutdown"], "invalid value 'shutdown' for '[IMAGE-UUID]'"),
+        (&["request", "--reason", "\u{7}"], "accepted: one line"),
+        (&["update", "../../etc/passwd", "--version", "1"], "invalid value"),
+        (&["update", IMAGE], "--version <V>"),
+        (&["update", IMAGE, "--version", ""], "accepted: a version of 1 to 255 characters"),
+        (&["update", IMAGE, "--version", "1\n2"], "accepted: a version"),
+        (&["update", IMAGE, "--revert", "--retry"], "cannot be used with"),
+        (&["update", IMAGE, "--revert", "--version", "1"], "cannot be used with"),
+        (&["force", "complete"], "--reason <TEXT>"),
+        (&["force", "complete", "--reason", " "], "accepted: one line"),
+        (&["force", "complete", "--reason", "r", "--for", "zedkube"], "[possible values: device-op, baseos]"),
+        (&["force", "disable", "--reason", "r", "--for", "baseos"], "unexpected argument '--for'"),
+        (&["force", "delete-pods"], "--reason <TEXT>"),
+        (&["force", "delete-pods", "--reason", "\n"], "accepted: one line"),
+        (&["slots", "release"], "<NODE|--all>"),
+        (&["slots", "release", "edge-a", "--all"], "cannot be used with"),
+        (&["config"], "Usage: ebb config"),
     ] {
-        device.refuses(&words, 2, part).await?;
+        device.refuses(words, 2, part).await?;
     }
     assert_eq!(std::fs::read_dir(device.root.path())?.count(), 0, "nothing is written");
     Ok(())

@@ -4,8 +4,7 @@ use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use pubsub::AgentLock;
 use schemas::{
-    Disabled, DrainRequester, DrainStatus, Member, NodeDrainReport, NodeDrainRequest, NodeDrainStatus,
-    RefusedInput, agent,
+    Disabled, DrainRequester, DrainStatus, Member, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, agent,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -161,24 +160,5 @@ async fn a_right_that_stays_refused_fails_the_attempt_and_is_named() -> Result<(
     let named = "the node cannot be watched: cannot list poddisruptionbudgets";
     assert!(said.out.contains("the drain failed (FAILEDDRAIN)") && said.out.contains(named), "{said:?}");
     assert_eq!(site.cluster.pods_on("edge-a").len(), 1, "nothing was evicted");
-    Ok(())
-}
-
-/// A worker's kubelet has a kubeconfig, zedkube has none: that is no plain single device. The controller's map is refused,
-/// and what is kept over a boot cannot be read.
-#[tokio::test]
-async fn a_worker_without_access_is_no_single_device_and_bad_input_is_named() -> Result<()> {
-    let mut device = Device::new()?;
-    device.write("/var/lib/rancher/k3s/agent/kubelet.kubeconfig", "")?;
-    device.write("/run/zedagent/ConfigItemValueMap/global.json", "[]")?;
-    device.write("/persist/status/zedkube", "a file where a folder should be")?;
-    device.start("zedkube", agent::ZEDKUBE, &[]).await?;
-    // A file that may be half-way is looked at again for a while.
-    let is_map = |line: &RefusedInput| line.path.ends_with("ConfigItemValueMap/global.json");
-    let names_map = |report: &NodeDrainReport| report.refused.iter().any(is_map);
-    let report = device.until("the map is refused", || report(&device).filter(names_map)).await?;
-    assert_eq!(report.member, Member::Unknown, "{report:?}");
-    assert!(report.reason.contains("kubelet"), "{report:?}");
-    assert_eq!(status(&device), Some(DrainStatus::NotRequested));
     Ok(())
 }

@@ -45,16 +45,7 @@ async fn an_image_is_wanted_retried_and_reverted() -> Result<()> {
     assert_eq!((said.code, said.out, said.err), (0, expected, String::new()));
     assert_eq!(device.item(agent::EBB, IMAGE), Some(config(1, false)));
     assert_eq!(hold().map(|hold| hold.state), Some(BaseOsHoldState::Idle));
-    device.refuses(&["update", IMAGE, "--revert"], 1, "is reverted already").await?;
-
-    device.json(&["update", IMAGE, "--version", "2.1"]).await?;
-    device.stop().await?;
-    let said = device.ebb(&["update", IMAGE, "--revert"]).await?;
-    assert!(
-        said.code == 0 && said.out.contains("baseos does not run, and reads it when it starts"),
-        "{said:?}"
-    );
-    Ok(())
+    device.refuses(&["update", IMAGE, "--revert"], 1, "is reverted already").await
 }
 
 #[tokio::test]
@@ -90,7 +81,6 @@ async fn an_update_is_cancelled_like_every_other_command() -> Result<()> {
         |device: &Device, image| device.item::<BaseOsConfig>(agent::EBB, image).map(|config| config.activate);
     assert_eq!(stands(&device, IMAGE), Some(false));
     device.refuses(&["cancel", "update"], 1, nothing).await?;
-    device.refuses(&["cancel", "update", IMAGE], 1, "is reverted already").await?;
 
     for image in [IMAGE, OTHER] {
         device.json(&["update", image, "--version", "2.1"]).await?;
@@ -112,17 +102,14 @@ async fn an_update_is_cancelled_like_every_other_command() -> Result<()> {
 #[tokio::test]
 async fn an_update_that_cannot_be_cancelled_here_is_not() -> Result<()> {
     let device = Device::new()?;
-    for (words, code, part) in [
+    for (words, part) in [
         (
             &["cancel", "update", "--source", "controller"][..],
-            1,
             "source controller wants can be taken back only at that source",
         ),
-        (&["cancel", "reboot", IMAGE], 1, "a reboot has no image"),
-        (&["cancel", "update", "x"], 2, "invalid value 'x' for '[IMAGE-UUID]'"),
-        (&["cancel"], 1, "`ebb cancel reboot` (shutdown, poweroff, update) takes back a command"),
+        (&["cancel", "reboot", IMAGE], "a reboot has no image"),
     ] {
-        device.refuses(words, code, part).await?;
+        device.refuses(words, 1, part).await?;
     }
     device.write(&format!("/run/ebb/BaseOsConfig/{IMAGE}.json"), "[]")?;
     device.refuses(&["cancel", "update"], 1, "name the one to take back: refused").await
