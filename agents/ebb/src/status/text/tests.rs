@@ -100,15 +100,17 @@ fn pods_that_a_forced_node_takes_along_are_named() {
     let text = render(&seen, now());
     assert!(text.contains("\n  left:  1 pods are left on it: shop/db-1\n"), "{text}");
 
-    let report = seen.report.as_mut().unwrap();
-    report.pods = (0..12).map(|number| pod(number, "Evict", "LeftBehind")).collect();
-    report.omitted = Omitted { pods: 30, ..Omitted::default() };
-    let text = render(&seen, now());
-    assert!(text.contains("\n  left:  42 pods are left on it: shop/db-0, "), "{text}");
-    assert!(text.contains("shop/db-9 and 32 more\n") && !text.contains("shop/db-10"), "{text}");
-
     seen.report.as_mut().unwrap().pods = vec![pod(0, "Leave", "Stays"), pod(1, "Evict", "Evicting")];
     assert!(!render(&seen, now()).contains("left:"));
+}
+
+#[test]
+fn a_command_that_is_only_recorded_is_shown_beside_none_that_is_pending() {
+    let blocked_by = "shutdown 9 of controller: only recorded".to_owned();
+    let status = DeviceOpStatus { blocked_by, ..DeviceOpStatus::default() };
+    let expected = "Operation: none is pending; shutdown 9 of controller: only recorded";
+    assert_eq!(device_op(&status).as_deref(), Some(expected));
+    assert_eq!(device_op(&DeviceOpStatus::default()), None);
 }
 
 fn setting(path: &str, key: &str) -> RefusedInput {
