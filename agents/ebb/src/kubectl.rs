@@ -167,7 +167,6 @@ mod tests {
         for (text, expected) in [
             ("0", Some(Duration::ZERO)),
             ("+0", Some(Duration::ZERO)),
-            ("0s", Some(Duration::ZERO)),
             ("5s", Some(millis(5_000))),
             ("5m30s", Some(millis(330_000))),
             ("300ms", Some(millis(300))),
@@ -189,8 +188,6 @@ mod tests {
             ("s", None),
             (".s", None),
             ("5x", None),
-            ("5d", None),
-            ("5 s", None),
             ("1e3s", None),
             ("5s3", None),
         ] {

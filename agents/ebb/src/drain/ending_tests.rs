@@ -49,12 +49,8 @@ fn pods_with_the_same_trouble_share_a_line() {
 
 #[test]
 fn a_pod_that_comes_back_is_no_error_of_its_eviction() {
-    for stage in [
-        Stage::Blocked { cause: Cause::Returns { times: 3 }, next: Moment::NEVER },
-        Stage::Waiting,
-        Stage::Evicting,
-        Stage::Accepted,
-    ] {
+    for stage in [Stage::Blocked { cause: Cause::Returns { times: 3 }, next: Moment::NEVER }, Stage::Waiting]
+    {
         let blocked = Blocked {
             pod: pod("a"),
             cause: "ReturnsToNode: why".into(),

@@ -85,10 +85,10 @@ fn an_order_that_came_too_late_says_that_there_was_nothing_to_force() {
 
 #[test]
 fn what_the_report_does_not_show_yet_is_not_claimed() {
-    for (status, is_undrained) in [(DrainStatus::Complete, true), (DrainStatus::NotSupported, true)] {
+    for status in [DrainStatus::Complete, DrainStatus::NotSupported] {
         let result = result_after(Taken::Applied, &order(status, DrainRequester::None), &report(2));
         assert!(result.line.contains("the report does not show yet"), "{result:?}");
-        assert_eq!(result.is_undrained, is_undrained);
+        assert!(result.is_undrained, "{result:?}");
     }
 }
 

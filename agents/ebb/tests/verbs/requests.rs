@@ -133,10 +133,6 @@ async fn nothing_is_asked_that_nobody_would_answer() -> Result<()> {
     }
     device.publish(agent::ZEDKUBE, "global", &NodeDrainReport::default())?;
     let _zedkube = AgentLock::acquire(&device.root, agent::ZEDKUBE)?;
-    let operator = AgentLock::acquire(&device.root, agent::EBB)?;
-    device.refuses(&["request"], 1, "publishes as ebb now").await?;
-    drop(operator);
-
     let foreign = NodeDrainRequest { requested_by: DrainRequester::Update, ..NodeDrainRequest::default() };
     device.publish(agent::EBB, "global", &foreign)?;
     device.refuses(&["request"], 1, "is not a request of a person").await?;
