@@ -97,6 +97,8 @@ async fn a_timeout_holds_while_the_server_is_away() -> Result<()> {
     site.cluster.faults().add(Fault::on("get", "nodes", away).after(2).always());
     let said = site.ebb("drain edge-a --timeout 8s").await?;
     assert_eq!(said.code, 1, "{said:?}");
+    let meanwhile = "error: the API server does not answer; the drain goes on when it does\n";
+    assert!(said.err.contains(meanwhile), "{said:?}");
     assert!(said.err.contains("the API server was away for too long"), "{said:?}");
     Ok(())
 }
