@@ -473,7 +473,9 @@ impl Judge {
             return;
         }
         let first = self.writers.entry(path.to_owned()).or_insert_with(|| who.to_owned());
-        if first != who {
+        // zedkube puts back an operator's second order, which came while it took the first one.
+        let is_order = path.contains("/kube-status/force-");
+        if first != who && !is_order {
             let what = format!("{path} by {first} and {who}");
             self.complain("two agents never write one file", &what);
         }

@@ -193,6 +193,7 @@ impl Judge {
             return;
         }
         let since = *known.drains_since.get_or_insert(now);
+        let since = since.max(known.suspended_until);
         if now.saturating_sub(since) > DRAINS {
             known.drains_since = Some(u64::MAX / 2);
             let what = format!("{}: status {:?}, report {}", device.node, known.status, known.report);
