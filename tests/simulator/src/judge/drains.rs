@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fake_cluster::{Answered, FakeCluster, Removal};
+use fake_cluster::{Answered, Effect, FakeCluster, Removal};
 use schemas::Agent;
 use serde_json::Value;
 
@@ -24,6 +24,8 @@ const LATE_BINDING: u64 = 4 * SECOND;
 const REFUSED: u64 = 100 * SECOND;
 /// A call that hangs ends within this time, and the next one has the answer.
 const HANGS: u64 = 20 * SECOND;
+/// An eviction without an answer fails after this time (`cluster`'s deadline of one).
+const EVICTION_DEADLINE: u64 = 35 * SECOND;
 /// Clocks of the agents and of the judge may differ so much.
 const TOLERANCE: u64 = 2 * SECOND;
 /// Most lists of a kind that fail within a minute, for each device: pauses double from half a second to 20 s.
@@ -98,6 +100,8 @@ pub(super) struct Server {
     refusals: u32,
     /// No volume is detached.
     stops_detaching: bool,
+    /// Evictions may have hung: each fails at its own limit only.
+    hangs: bool,
     budgets: BTreeMap<String, Budget>,
     /// Lists that have failed, by what they list, when they were counted last.
     failed: BTreeMap<String, u64>,
@@ -157,6 +161,8 @@ impl Judge {
             self.watches_catch_up();
         }
         let server = &mut self.server;
+        let hangs = |effect: &Effect| matches!(effect, Effect::Hang | Effect::HangAfter);
+        server.hangs |= matches!(trouble, Trouble::Fault("create" | "*", "pods/eviction" | "*", effect, _) if hangs(effect));
         server.has_blind_scheduler = match trouble {
             Trouble::BlindScheduler => true,
             Trouble::SchedulerSees | Trouble::Over => false,
@@ -309,6 +315,7 @@ impl Judge {
         let is_disturbed =
             self.caught_up_at.max(self.server.troubled_at).max(known.disturbed_at) + CALM > since;
         let wrong = known.drain.empty(own.max(is_fresh).max(resumed)).filter(|_| !is_disturbed);
+        let last = if self.server.hangs { after(last, EVICTION_DEADLINE) } else { last };
         let wrong = wrong.or_else(|| known.drain.waiting(own.max(server).max(last), since, retry));
         // In an outage nothing is refused.
         let answers = self.away_since.is_none() && now - self.back_at.unwrap_or_default() > REFUSED;
