@@ -212,7 +212,7 @@ fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, contex
 }
 
 /// Notes the present requests: if the last one was withdrawn, the drain is cancelled; a new one joins the drain, or a
-/// new drain begins. Nothing is done for a request whose drain has failed, which its agent, if it is dead, leaves behind.
+/// new drain begins. A request whose drain has failed asks for nothing any more: an agent that has died leaves one behind.
 fn requests(state: &mut State, standing: Vec<Request>, context: &mut StepContext<'_>) {
     let is_answering = state.forcing.next_covered(&state.requests).is_some();
     let any_new = state.requests.replace(standing);

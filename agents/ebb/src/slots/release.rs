@@ -61,7 +61,7 @@ pub(super) async fn run(which: &SlotOwner, force: bool, common: &Common) -> anyh
 }
 
 /// Result of a release.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Released {
     nodes: Vec<String>,
     in_use: Vec<String>,

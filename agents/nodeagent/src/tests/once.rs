@@ -19,7 +19,7 @@ impl Device {
 async fn the_proof_is_on_disk_before_the_device_is_touched() {
     let mut device = Device::switched_off(&[]);
     let copied = device.path("copied");
-    // Notes what is on disk when it is called, and does nothing else.
+    // `cp` stands in for the command: it keeps what is on disk when it is called, and takes nothing down.
     let record = device.path("persist/status/nodeagent/ActionRecord/global.json");
     let value = format!(r#"["cp", "{}", "{}"]"#, record.display(), copied.display());
     device.settings.push(Assignment { key: "device.command".to_owned(), value });

@@ -100,8 +100,8 @@ pub(super) struct Server {
     refusals: u32,
     /// No volume is detached.
     stops_detaching: bool,
-    /// Evictions may have hung: each fails at its own limit only.
-    hangs: bool,
+    /// Evictions were drawn to hang: a request of them fails only after [`EVICTION_DEADLINE`].
+    evictions_hang: bool,
     budgets: BTreeMap<String, Budget>,
     /// Lists that have failed, by what they list, when they were counted last.
     failed: BTreeMap<String, u64>,
@@ -162,7 +162,7 @@ impl Judge {
         }
         let server = &mut self.server;
         let hangs = |effect: &Effect| matches!(effect, Effect::Hang | Effect::HangAfter);
-        server.hangs |= matches!(trouble, Trouble::Fault("create" | "*", "pods/eviction" | "*", effect, _) if hangs(effect));
+        server.evictions_hang |= matches!(trouble, Trouble::Fault("create" | "*", "pods/eviction" | "*", effect, _) if hangs(effect));
         server.has_blind_scheduler = match trouble {
             Trouble::BlindScheduler => true,
             Trouble::SchedulerSees | Trouble::Over => false,
@@ -315,7 +315,7 @@ impl Judge {
         let is_disturbed =
             self.caught_up_at.max(self.server.troubled_at).max(known.disturbed_at) + CALM > since;
         let wrong = known.drain.empty(own.max(is_fresh).max(resumed)).filter(|_| !is_disturbed);
-        let last = if self.server.hangs { after(last, EVICTION_DEADLINE) } else { last };
+        let last = if self.server.evictions_hang { after(last, EVICTION_DEADLINE) } else { last };
         let wrong = wrong.or_else(|| known.drain.waiting(own.max(server).max(last), since, retry));
         // In an outage nothing is refused.
         let answers = self.away_since.is_none() && now - self.back_at.unwrap_or_default() > REFUSED;

@@ -120,7 +120,7 @@ impl Judge {
         let is_there = known.status.is_some() && known.report.is_object();
         let agrees =
             is_there && (is_answered || known.status != Some(COMPLETE) || lines.is_none_or(Vec::is_empty));
-        // Its start writes to `/persist` several times, before it has published anything.
+        // zedkube writes to `/persist` several times at its start, before it has published anything.
         let is_kept_from_starting = known.status.is_none() && known.trials.has_a_bad_disk();
         if known.has_eve
             || agrees

@@ -120,7 +120,7 @@ impl Fault {
                 Mishap::NoRecord(true) => "record of the drain cannot be written".to_owned(),
                 Mishap::Resumed | Mishap::Disk(None) | Mishap::NoRecord(false) => return None,
             },
-            // It is noted when the agent dies.
+            // A death in a call is noted when it happens; the other two are planned as other happenings.
             Self::KillSoon(..) | Self::Lasting(..) | Self::Command(_) => return None,
         };
         Some(kind)
