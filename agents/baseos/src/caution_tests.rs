@@ -2,7 +2,7 @@
 //! another boot.
 
 use pubsub::TopicKey;
-use runtime::testing::until;
+use runtime::testing::{Holder, until};
 use schemas::{BaseOsHold, BaseOsHoldState, DrainStatus, agent};
 
 use crate::tests::{Device, UUID};
@@ -20,24 +20,18 @@ fn record(boot_id: &str, stage: &str) -> String {
 const RECORD: &str = "persist/status/baseosmgr/ActivationRecord/global.json";
 const FREEZE: &str = "persist/status/ebb/CommandFreeze/global.json";
 
-impl Device {
-    fn requests(&self) -> usize {
-        usize::from(self.request.get(&TopicKey::global()).is_some())
-    }
-}
-
 /// An image that the controller wants active on a device that has not named its version: EVE publishes that for the
 /// image that is running.
 #[tokio::test]
 async fn f8_without_a_command_an_image_fails_and_nothing_is_asked_for() {
-    let mut device = Device::new(&[]);
+    let mut device = Device::with(&[]);
     device.run().await;
     device.want(agent::CONTROLLER, 1, true);
     let failed = device.until_hold(Failed).await;
     assert_eq!(failed.blocked_by, "cannot activate: setting baseos.activate is not set");
     let status = device.until_status(|status| !status.error.is_empty()).await;
     assert_eq!((status.error, status.activated), (failed.blocked_by, false));
-    assert_eq!(device.requests(), 0);
+    assert_eq!(device.request_now(), None);
     device.stop().await;
 }
 
@@ -54,7 +48,7 @@ async fn f8_an_image_that_may_run_already_is_not_written() {
         ("run/eve-release", "1.0\n", Some(false)),
         ("etc/other", "", None),
     ] {
-        let mut device = Device::new(&[ACTIVATE]);
+        let mut device = Device::with(&[ACTIVATE]);
         device.write(path, text);
         device.run().await;
         device.want(agent::CONTROLLER, 1, true);
@@ -62,11 +56,11 @@ async fn f8_an_image_that_may_run_already_is_not_written() {
             None => {
                 device.until_blocked_by("set baseos.current").await;
                 assert_eq!(device.until_hold(Deferred).await.content_tree_uuid, UUID);
-                assert_eq!(device.requests(), 0, "{text:?}");
+                assert_eq!(device.request_now(), None, "{text:?}");
             }
             Some(true) => {
                 device.until_status(|status| status.partition_state == "active").await;
-                assert_eq!(device.requests(), 0, "{text:?}");
+                assert_eq!(device.request_now(), None, "{text:?}");
             }
             Some(false) => {
                 device.drain(DrainStatus::Complete).await;
@@ -80,7 +74,7 @@ async fn f8_an_image_that_may_run_already_is_not_written() {
 /// An image whose activation has no result may be half written: it is not reported as the running one.
 #[tokio::test]
 async fn f4_an_activation_without_a_result_is_not_active_in_the_next_boot() {
-    let mut device = Device::new(&[ACTIVATE]);
+    let mut device = Device::with(&[ACTIVATE]);
     device.write(RECORD, &record("boot-0", "Started"));
     device.run().await;
     device.want(agent::CONTROLLER, 1, true);
@@ -93,13 +87,13 @@ async fn f4_an_activation_without_a_result_is_not_active_in_the_next_boot() {
 
 #[tokio::test]
 async fn nothing_begins_during_a_freeze() {
-    let mut device = Device::new(&[ACTIVATE, ("baseos.current", r#"["echo", "1.0"]"#)]);
+    let mut device = Device::with(&[ACTIVATE, ("baseos.current", r#"["echo", "1.0"]"#)]);
     let freeze = |until: &str| format!(r#"{{"By":"root","Reason":"audit"{until}}}"#);
     device.write(FREEZE, &freeze(""));
     device.run().await;
     device.want(agent::CONTROLLER, 1, true);
     let held = device.until_blocked_by("commands are frozen (by root: audit)").await;
-    assert_eq!((held.state, device.requests()), (Deferred, 0));
+    assert_eq!((held.state, device.request_now()), (Deferred, None));
     device.write(FREEZE, &freeze(r#","Until":"2020-01-01T00:00:00Z""#));
     device.drain(DrainStatus::Unknown).await;
     // A freeze during a drain uncordons the node; a new drain is requested later.
@@ -120,7 +114,7 @@ async fn nothing_begins_during_a_freeze() {
 /// The operator's configuration counts before the controller's, and the controller's before the cluster's.
 #[tokio::test]
 async fn the_same_image_of_several_sources() {
-    let mut device = Device::new(&[ACTIVATE, ("baseos.current", r#"["echo", "1.0"]"#)]);
+    let mut device = Device::with(&[ACTIVATE, ("baseos.current", r#"["echo", "1.0"]"#)]);
     for publisher in [agent::ZEDKUBE, agent::ZEDAGENT, agent::CONTROLLER] {
         device.want(publisher, 1, false);
     }
@@ -142,7 +136,7 @@ async fn the_same_image_of_several_sources() {
 /// `/run` is kept over a boot: a file of the earlier boot releases nothing now.
 #[tokio::test]
 async fn a_hold_of_another_boot_is_not_this_boots() {
-    let mut device = Device::new(&[ACTIVATE]);
+    let mut device = Device::with(&[ACTIVATE]);
     let hold = format!(r#"{{"ContentTreeUUID":"{UUID}","State":"Activated","BootId":"boot-0"}}"#);
     device.write("run/baseosmgr/BaseOsHold/global.json", &hold);
     device.write(RECORD, &record("boot-0", "Finished"));

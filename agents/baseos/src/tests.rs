@@ -1,7 +1,7 @@
 //! Tests of baseos as a whole on real files; the test writes the files of zedkube, volumemgr and nodeagent.
 
 use pubsub::{Subscription, TopicKey};
-use runtime::testing::{TOO_LONG, TestDevice, until};
+use runtime::testing::{Holder, TOO_LONG, TestDevice, until};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceLine, DrainRequester, DrainStatus, NodeDrainRequest,
     NodeDrainStatus, agent, parse,
@@ -17,7 +17,6 @@ pub(crate) struct Device {
     pub(crate) machine: TestDevice,
     pub(crate) hold: Subscription<BaseOsHold>,
     pub(crate) statuses: Subscription<BaseOsStatus>,
-    pub(crate) request: Subscription<NodeDrainRequest>,
 }
 
 impl std::ops::Deref for Device {
@@ -25,6 +24,12 @@ impl std::ops::Deref for Device {
 
     fn deref(&self) -> &TestDevice {
         &self.machine
+    }
+}
+
+impl std::ops::DerefMut for Device {
+    fn deref_mut(&mut self) -> &mut TestDevice {
+        &mut self.machine
     }
 }
 
@@ -38,14 +43,9 @@ impl Device {
 
     /// A member of a cluster, without volumemgr, that can activate images. Version 1.0 is running; baseos does not
     /// run yet.
-    pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
+    pub(crate) fn with(settings: &[(&str, &str)]) -> Self {
         let machine = TestDevice::new(agent::BASEOSMGR, settings);
-        Self {
-            hold: machine.follow(agent::BASEOSMGR),
-            statuses: machine.follow(agent::BASEOSMGR),
-            request: machine.follow(agent::BASEOSMGR),
-            machine,
-        }
+        Self { hold: machine.follow(agent::BASEOSMGR), statuses: machine.follow(agent::BASEOSMGR), machine }
     }
 
     /// A device that can activate images. Version 1.0 is running; baseos does not run yet. `settings` override the
@@ -53,17 +53,9 @@ impl Device {
     pub(crate) fn able(settings: &[(&str, &str)]) -> Self {
         let defaults = [("baseos.activate", r#"["true"]"#)];
         let settings: Vec<_> = defaults.into_iter().chain(settings.iter().copied()).collect();
-        let device = Self::new(&settings);
+        let device = Self::with(&settings);
         device.write("etc/os-release", "IMAGE_VERSION=1.0\n");
         device
-    }
-
-    pub(crate) async fn run(&mut self) {
-        self.machine.run(|context, stop| async { Box::pin(super::run(context, stop)).await.unwrap() }).await;
-    }
-
-    pub(crate) async fn stop(&mut self) {
-        self.machine.stop().await;
     }
 
     /// The device boots.
@@ -85,11 +77,6 @@ impl Device {
             .unwrap()
     }
 
-    pub(crate) async fn until_blocked_by(&mut self, why: &str) -> BaseOsHold {
-        let is_blocked = |hold: Option<&BaseOsHold>| hold.is_some_and(|hold| hold.blocked_by.contains(why));
-        until(&mut self.hold, &TopicKey::global(), is_blocked).await.unwrap()
-    }
-
     pub(crate) async fn until_status(&mut self, wanted: impl Fn(&BaseOsStatus) -> bool) -> BaseOsStatus {
         let key = TopicKey::parse(UUID).unwrap();
         until(&mut self.statuses, &key, |status| status.is_some_and(&wanted)).await.unwrap()
@@ -97,14 +84,43 @@ impl Device {
 
     /// Waits for the request, then answers it.
     pub(crate) async fn drain(&mut self, answer: DrainStatus) -> NodeDrainRequest {
-        let request =
-            until(&mut self.request, &TopicKey::global(), |request| request.is_some()).await.unwrap();
+        let request = self.until_requested().await;
         self.report(Some(answer));
         request
     }
+}
 
-    pub(crate) async fn until_withdrawn(&mut self) {
-        until(&mut self.request, &TopicKey::global(), |request| request.is_none()).await;
+impl Holder for Device {
+    type Status = BaseOsHold;
+
+    /// [`Device::able`] in a dry run, because with a paused clock a command's time would be over before it begins.
+    fn new() -> Self {
+        Self::able(&[("baseos.dry-run", "true")])
+    }
+
+    async fn run(&mut self) {
+        self.machine.run(|context, stop| async { Box::pin(super::run(context, stop)).await.unwrap() }).await;
+    }
+
+    fn command(&self, counter: u32) {
+        self.want(agent::CONTROLLER, counter, true);
+    }
+
+    fn take_back(&self) {
+        self.want(agent::CONTROLLER, 1, false);
+    }
+
+    fn blocked_by(hold: &BaseOsHold) -> &str {
+        &hold.blocked_by
+    }
+
+    fn has_released(&self) -> bool {
+        let hold: Option<BaseOsHold> = self.item(agent::BASEOSMGR);
+        hold.is_some_and(|hold| matches!(hold.state, BaseOsHoldState::Activating | Activated))
+    }
+
+    async fn until_released(&mut self) {
+        self.until_hold(Activated).await;
     }
 }
 
@@ -193,7 +209,7 @@ async fn only_loaded_content_is_activated_where_volumemgr_reports() {
     content(&device, 103);
     device.want(agent::CONTROLLER, 1, true);
     device.until_status(|status| status.state.0 == 103).await;
-    assert_eq!(device.request.get(&TopicKey::global()), None);
+    assert_eq!(device.request_now(), None);
     content(&device, 108);
     device.drain(DrainStatus::Complete).await;
     device.until_hold(Activated).await;
@@ -301,14 +317,13 @@ async fn a_start_on_a_disk_that_takes_nothing_is_survived() {
 #[tokio::test]
 async fn d7_an_image_that_comes_before_zedkube_is_held() {
     let mut device = Device::able(&[]);
-    device.machine.stop_zedkube();
+    device.stop_zedkube();
     std::fs::remove_dir_all(device.path("run/zedkube")).unwrap();
     device.run().await;
     device.want(agent::CONTROLLER, 1, true);
-    let request = until(&mut device.request, &TopicKey::global(), |request| request.is_some()).await;
-    assert_eq!(request.unwrap().context, UUID);
+    assert_eq!(device.until_requested().await.context, UUID);
     assert_eq!(device.until_blocked_by("zedkube does not run").await.state, Deferred);
-    device.machine.start_zedkube();
+    device.start_zedkube();
     device.drain(DrainStatus::Complete).await;
     device.until_hold(Activated).await;
     device.stop().await;
@@ -353,7 +368,7 @@ async fn f4_the_next_baseos_waits_for_a_command_that_was_left_running() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
 
-    device.machine.kill().await;
+    device.kill().await;
     device.run().await;
     let speaks = |hold: Option<&BaseOsHold>| hold.is_some_and(|hold| !hold.blocked_by.is_empty());
     let hold = until(&mut device.hold, &TopicKey::global(), speaks).await.unwrap();

@@ -1,10 +1,10 @@
 //! Tests of device-op as a whole on real files; the test writes the files of zedkube and nodeagent.
 
 use pubsub::{Subscription, TopicKey};
-use runtime::testing::{TestDevice, until};
+use runtime::testing::{Holder, TestDevice, until};
 use schemas::{
     DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, DrainRequester,
-    DrainStatus, NodeDrainRequest, NodeDrainStatus, Operation, Outcome, Source, ZedAgentStatus, agent, parse,
+    DrainStatus, NodeDrainStatus, Operation, Outcome, Source, ZedAgentStatus, agent, parse,
 };
 
 /// A device on which device-op runs.
@@ -12,7 +12,6 @@ pub(crate) struct Device {
     pub(crate) machine: TestDevice,
     pub(crate) status: Subscription<DeviceOpStatus>,
     pub(crate) command: Subscription<ZedAgentStatus>,
-    pub(crate) request: Subscription<NodeDrainRequest>,
 }
 
 impl std::ops::Deref for Device {
@@ -23,36 +22,18 @@ impl std::ops::Deref for Device {
     }
 }
 
+impl std::ops::DerefMut for Device {
+    fn deref_mut(&mut self) -> &mut TestDevice {
+        &mut self.machine
+    }
+}
+
 impl Device {
     /// A member of a cluster whose counter files hold 1, with device-op running.
     async fn start() -> Self {
         let mut device = Self::new();
         device.run().await;
         device
-    }
-
-    /// A member of a cluster whose counter files hold 1; device-op does not run yet.
-    pub(crate) fn new() -> Self {
-        let machine = TestDevice::new(agent::ZEDAGENT, &[("device-op.retry", "0s")]);
-        for operation in Operation::ALL {
-            machine.write(&counter_path(operation), COUNTER_1);
-        }
-        // The counters per source are in use.
-        machine.write(RECORD, r#"{"SchemaVersion":1,"BootId":"before","HasSources":true}"#);
-        Self {
-            status: machine.follow(agent::ZEDAGENT),
-            command: machine.follow(agent::ZEDAGENT),
-            request: machine.follow(agent::ZEDAGENT),
-            machine,
-        }
-    }
-
-    pub(crate) async fn run(&mut self) {
-        self.machine.run(|context, stop| async { Box::pin(super::run(context, stop)).await.unwrap() }).await;
-    }
-
-    pub(crate) async fn stop(&mut self) {
-        self.machine.stop().await;
     }
 
     pub(crate) fn nodeagent(&self, operation: Operation, counter: u32, state: DeviceActionState) {
@@ -74,16 +55,6 @@ impl Device {
         .unwrap()
     }
 
-    pub(crate) async fn until_blocked_by(&mut self, why: &str) {
-        let is_blocked =
-            |status: Option<&DeviceOpStatus>| status.is_some_and(|status| status.blocked_by.contains(why));
-        until(&mut self.status, &TopicKey::global(), is_blocked).await;
-    }
-
-    pub(crate) async fn until_requested(&mut self) -> NodeDrainRequest {
-        until(&mut self.request, &TopicKey::global(), |request| request.is_some()).await.unwrap()
-    }
-
     pub(crate) async fn until_commanded(&mut self, expected: Option<Operation>) -> ZedAgentStatus {
         let key = TopicKey::parse(agent::ZEDAGENT).unwrap();
         let commanded = |status: &ZedAgentStatus| match status {
@@ -95,6 +66,47 @@ impl Device {
         until(&mut self.command, &key, |status| status.is_some_and(|status| commanded(status) == expected))
             .await
             .unwrap()
+    }
+}
+
+impl Holder for Device {
+    type Status = DeviceOpStatus;
+
+    /// A member of a cluster whose counter files hold 1; device-op does not run yet.
+    fn new() -> Self {
+        let machine = TestDevice::new(agent::ZEDAGENT, &[("device-op.retry", "0s")]);
+        for operation in Operation::ALL {
+            machine.write(&counter_path(operation), COUNTER_1);
+        }
+        // The counters per source are in use.
+        machine.write(RECORD, r#"{"SchemaVersion":1,"BootId":"before","HasSources":true}"#);
+        Self { status: machine.follow(agent::ZEDAGENT), command: machine.follow(agent::ZEDAGENT), machine }
+    }
+
+    async fn run(&mut self) {
+        self.machine.run(|context, stop| async { Box::pin(super::run(context, stop)).await.unwrap() }).await;
+    }
+
+    fn command(&self, counter: u32) {
+        self.give(Operation::Reboot, counter);
+    }
+
+    fn take_back(&self) {
+        std::fs::remove_file(self.path(&command_path(Operation::Reboot))).unwrap();
+    }
+
+    fn blocked_by(status: &DeviceOpStatus) -> &str {
+        &status.blocked_by
+    }
+
+    fn has_released(&self) -> bool {
+        let key = TopicKey::parse(agent::ZEDAGENT).unwrap();
+        let status = self.follow::<ZedAgentStatus>(agent::ZEDAGENT).get(&key).cloned().unwrap_or_default();
+        status.reboot_cmd || status.shutdown_cmd || status.poweroff_cmd
+    }
+
+    async fn until_released(&mut self) {
+        self.until_status(DeviceOpState::HandedOver).await;
     }
 }
 
@@ -213,12 +225,12 @@ async fn a_take_back_waits_for_what_nodeagent_says() {
     device.nodeagent(Operation::Reboot, 2, DeviceActionState::Acting);
     std::fs::remove_file(device.path(&command_path(Operation::Reboot))).unwrap();
     device.until_blocked_by("too late").await;
-    assert!(device.request.get(&TopicKey::global()).is_some());
+    assert!(device.request_now().is_some());
 
     device.nodeagent(Operation::Reboot, 2, DeviceActionState::Done);
     device.until_commanded(None).await;
     device.nodeagent(Operation::Reboot, 2, DeviceActionState::Idle);
-    until(&mut device.request, &TopicKey::global(), |request| request.is_none()).await;
+    device.until_withdrawn().await;
     device.until_status(DeviceOpState::Idle).await;
     device.stop().await;
 }
@@ -231,7 +243,7 @@ async fn d11_a_failed_drain_withdraws_the_request() {
     device.report(Some(DrainStatus::FailedDrain));
     let failed = device.until_status(DeviceOpState::Failed).await;
     assert!(failed.release.contains("device-op.retry"), "{}", failed.release);
-    until(&mut device.request, &TopicKey::global(), |request| request.is_none()).await;
+    device.until_withdrawn().await;
     device.give(Operation::Shutdown, 3);
     device.until_requested().await;
     device.stop().await;
@@ -259,13 +271,13 @@ async fn d16_a_record_that_cannot_be_written_stops_everything_and_is_told() {
 #[tokio::test]
 async fn d7_a_command_that_comes_before_zedkube_is_held() {
     let mut device = Device::new();
-    device.machine.stop_zedkube();
+    device.stop_zedkube();
     std::fs::remove_dir_all(device.path("run/zedkube")).unwrap();
     device.run().await;
     device.give(Operation::Reboot, 2);
     device.until_requested().await;
     device.until_blocked_by("zedkube does not run").await;
-    device.machine.start_zedkube();
+    device.start_zedkube();
     device.until_blocked_by("zedkube is starting").await;
     device.until_commanded(None).await;
     device.report(Some(DrainStatus::Complete));
@@ -289,8 +301,7 @@ async fn d13_the_number_in_the_status_neither_holds_nor_releases() {
         (DrainStatus::FailedDrain, DrainRequester::DeviceOp),
     ] {
         say(&device, status, requested_by);
-        device.until_blocked_by(&status.to_string()).await;
-        assert_eq!(device.status.get(&TopicKey::global()).unwrap().state, DeviceOpState::Deferred);
+        assert_eq!(device.until_blocked_by(&status.to_string()).await.state, DeviceOpState::Deferred);
     }
     say(&device, DrainStatus::Complete, DrainRequester::Update);
     device.report(Some(DrainStatus::Complete));
@@ -310,7 +321,7 @@ async fn d14_a_take_back_on_a_disk_that_takes_nothing_still_takes_effect() {
     std::fs::remove_dir_all(&folder).unwrap();
     device.write("persist/status/zedagent/OperationRecord", "in the way");
     std::fs::remove_file(device.path(&command_path(Operation::Reboot))).unwrap();
-    until(&mut device.request, &TopicKey::global(), |request| request.is_none()).await;
+    device.until_withdrawn().await;
     device.until_commanded(None).await;
     device.until_blocked_by("cannot publish OperationRecord").await;
     std::fs::remove_file(&folder).unwrap();
@@ -357,7 +368,7 @@ async fn a_freeze_and_a_cancel_are_read_from_the_operators_files() {
     device.write(freeze, r#"{"By":"alice","Reason":"stocktaking"}"#);
     device.give(Operation::Reboot, 2);
     device.until_blocked_by("commands are frozen (by alice: stocktaking); `ebb unfreeze`").await;
-    assert_eq!(device.item::<NodeDrainRequest>(agent::ZEDAGENT), None);
+    assert_eq!(device.request_now(), None);
     device.write(freeze, r#"{"By":"alice","Until":"2001-01-01T00:00:00Z"}"#);
     device.until_requested().await;
     device.write(freeze, "garbled");
@@ -366,7 +377,7 @@ async fn a_freeze_and_a_cancel_are_read_from_the_operators_files() {
     device.until_requested().await;
     device.write("run/ebb/CancelCommand/controller.reboot.json", r#"{"Counter":2}"#);
     device.until_status(DeviceOpState::Idle).await;
-    until(&mut device.request, &TopicKey::global(), |request| request.is_none()).await;
+    device.until_withdrawn().await;
     device.give(Operation::Reboot, 3);
     device.until_requested().await;
     device.stop().await;
@@ -410,7 +421,7 @@ async fn a_request_that_outlives_a_boot_is_withdrawn_when_the_record_can_be_read
     device.until_blocked_by("cannot publish OperationRecord").await;
     std::fs::remove_file(&records).unwrap();
     std::fs::rename(&elsewhere, &records).unwrap();
-    until(&mut device.request, &TopicKey::global(), |request| request.is_none()).await;
+    device.until_withdrawn().await;
     device.stop().await;
 }
 

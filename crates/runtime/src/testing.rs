@@ -10,15 +10,15 @@
 )]
 
 mod bad_files;
+mod bad_inputs;
 mod device;
-mod inputs;
 mod log;
 mod random;
 mod sim;
 
 pub use bad_files::{BadFile, Input};
+pub use bad_inputs::{DEVICE_ACTION, Holder, Promise, Row, WRONG_ACTIONS, check_bad_input, check_bad_inputs};
 pub use device::{TOO_LONG, TestDevice, until};
-pub use inputs::{DEVICE_ACTION, GATE_INPUTS, WRONG_ACTIONS, WRONG_REQUESTS};
 pub use log::CapturedLog;
 pub use random::{CommonEvent, any_common_event, any_run, explored, play_common_event};
 pub use sim::{SimAgent, SimFaults, SimLoop, SimRecord, SimWrite, SimZedkube, Transition};

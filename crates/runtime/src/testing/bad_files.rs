@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::stat::Mode;
 use nix::unistd::{geteuid, mkfifo};
 
@@ -50,10 +51,10 @@ pub enum BadFile<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// All ways in which this file can be bad. Only root can give a file to another user.
+    /// All ways in which this file can be bad: an empty TOML file is a good one, and only root can give a file to
+    /// another user.
     pub fn bad(&self) -> Vec<BadFile<'a>> {
         let mut all = vec![
-            BadFile::Empty,
             BadFile::Half,
             BadFile::Text("7"),
             BadFile::Text("null"),
@@ -69,6 +70,9 @@ impl<'a> Input<'a> {
             BadFile::WritableByAll,
         ];
         all.extend(self.wrong.iter().map(|text| BadFile::Text(text)));
+        if Path::new(self.path).extension().is_none_or(|extension| extension != "toml") {
+            all.push(BadFile::Empty);
+        }
         if geteuid().is_root() {
             all.push(BadFile::Foreign);
         }
@@ -80,24 +84,24 @@ impl<'a> Input<'a> {
         self.replace(device, |aside| write(aside, self.good.as_bytes()));
     }
 
-    /// Puts a bad file in place in one step, so that the file is never missing; only a folder needs two steps.
+    /// Puts a bad file in place.
     pub fn put_bad(&self, device: &TestDevice, bad: BadFile<'_>) {
         self.replace(device, |aside| self.make(aside, bad));
     }
 
+    /// Replaces the file in one step, so that it is never missing.
     fn replace(&self, device: &TestDevice, make: impl FnOnce(&Path)) {
         let path = device.path(self.path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         // A name that no agent reads.
         let aside = path.with_file_name("aside");
         make(&aside);
-        let is = |path: &Path| fs::symlink_metadata(path).is_ok_and(|data| data.is_dir());
-        if is(&path) {
-            fs::remove_dir(&path).unwrap();
-        } else if is(&aside) && fs::symlink_metadata(&path).is_ok() {
-            fs::remove_file(&path).unwrap();
+        if fs::symlink_metadata(&path).is_err() {
+            fs::rename(aside, path).unwrap();
+            return;
         }
-        fs::rename(aside, path).unwrap();
+        renameat2(AT_FDCWD, &aside, AT_FDCWD, &path, RenameFlags::RENAME_EXCHANGE).unwrap();
+        fs::remove_file(&aside).or_else(|_| fs::remove_dir(&aside)).unwrap();
     }
 
     fn make(&self, path: &Path, bad: BadFile<'_>) {

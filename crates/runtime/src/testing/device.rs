@@ -42,6 +42,11 @@ impl TestDevice {
         device
     }
 
+    /// The agent under test.
+    pub(super) const fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// The root folder of the device.
     pub fn root(&self) -> Root {
         Root::new(self.folder.path())
@@ -128,8 +133,7 @@ impl TestDevice {
 
     /// The report that [`TestDevice::report`] publishes.
     pub fn answered(&self, answer: Option<DrainStatus>) -> NodeDrainReport {
-        let request: Option<NodeDrainRequest> = self.item(self.name);
-        let line = request.zip(answer).map(|(request, answer)| RequestLine {
+        let line = self.request_now().zip(answer).map(|(request, answer)| RequestLine {
             publisher: self.name.to_owned(),
             requested_at: request.requested_at,
             answer,
@@ -145,6 +149,22 @@ impl TestDevice {
     /// The item `global` of a topic in its file; None if the file is missing or bad.
     pub fn item<T: Topic>(&self, publisher: &str) -> Option<T> {
         pubsub::read_item(&self.root(), publisher, Persistence::Volatile, &TopicKey::global()).ok().flatten()
+    }
+
+    /// The request of the agent under test, as its file has it now.
+    pub fn request_now(&self) -> Option<NodeDrainRequest> {
+        self.item(self.name)
+    }
+
+    /// Waits until the agent under test requests a drain.
+    pub async fn until_requested(&self) -> NodeDrainRequest {
+        until(&mut self.follow(self.name), &TopicKey::global(), |request| request.is_some()).await.unwrap()
+    }
+
+    /// Waits until the agent under test requests no drain.
+    pub async fn until_withdrawn(&self) {
+        let is_gone = |request: Option<&NodeDrainRequest>| request.is_none();
+        until(&mut self.follow(self.name), &TopicKey::global(), is_gone).await;
     }
 
     /// Publishes the item `global` of a topic on behalf of an agent that is not under test.

@@ -33,8 +33,8 @@ impl CapturedLog {
         String::from_utf8_lossy(&std::mem::take(&mut *self.text.0.lock().unwrap())).into_owned()
     }
 
-    /// Waits until `text` is logged, and clears the log until then.
-    pub async fn until(&self, text: &str) {
+    /// Waits until `text` is logged, and clears the log until then, which is returned.
+    pub async fn until(&self, text: &str) -> String {
         let mut said = String::new();
         let saying = async {
             while !said.contains(text) {
@@ -44,6 +44,7 @@ impl CapturedLog {
         };
         let is_late = tokio::time::timeout(TOO_LONG, saying).await.is_err();
         assert!(!is_late, "{text} is not logged, but: {said}");
+        said
     }
 }
 
