@@ -10,7 +10,7 @@ use super::*;
 use crate::testing::{attach, attached, connect_to, driver, pod_with_volume, still_cluster, storage_of};
 
 #[tokio::test]
-async fn a_look_takes_the_last_budgets_and_costs_two_calls() {
+async fn a_relist_takes_the_last_budgets_and_costs_two_calls() {
     let (fake, cluster) = still_cluster();
     let last = Snapshot { budgets: vec![BudgetView::default()], ..Snapshot::default() };
     let snapshot = relist(&cluster, "edge-a", Some(&last), false).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_list_without_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn half_a_look_is_none() {
+async fn half_a_relist_is_none() {
     let (fake, cluster) = still_cluster();
     for (verb, resource) in [("get", "nodes"), ("list", "pods"), ("list", "poddisruptionbudgets")] {
         fake.faults().add(Fault::on(verb, resource, Effect::Answer(Reply::timeout())).always());
@@ -156,7 +156,7 @@ async fn a_pod_of_a_daemon_set_is_asked_about_once() {
 }
 
 #[tokio::test]
-async fn a_look_at_volumes_costs_one_call_more_for_what_is_known() {
+async fn a_relist_of_volumes_costs_one_call_more_for_what_is_known() {
     let (fake, cluster) = still_cluster();
     pod_with_volume(&fake, "db");
     for (volume, node) in [("vol-db", "edge-b"), ("vol-x", "edge-b"), ("vol-left", "edge-a")] {
@@ -179,7 +179,7 @@ async fn a_look_at_volumes_costs_one_call_more_for_what_is_known() {
 }
 
 #[tokio::test]
-async fn a_look_at_volumes_reads_by_name_what_the_pods_hang_on() {
+async fn a_relist_of_volumes_reads_by_name_what_the_pods_hang_on() {
     let (fake, cluster) = still_cluster();
     pod_with_volume(&fake, "db");
     driver(&fake, "csi.bench", false);
@@ -206,7 +206,7 @@ async fn a_look_at_volumes_reads_by_name_what_the_pods_hang_on() {
 }
 
 #[tokio::test]
-async fn a_look_without_attachments() {
+async fn a_relist_without_attachments() {
     let (fake, cluster) = still_cluster();
     let snapshot = async || relist(&cluster, "edge-a", Some(&Snapshot::default()), true).await;
     fake.faults().unserve("volumeattachments");
@@ -262,7 +262,7 @@ async fn only_an_api_servers_word_makes_a_node_gone() {
 }
 
 #[tokio::test]
-async fn a_full_look_is_as_good_as_a_informer() {
+async fn a_full_snapshot_is_as_good_as_an_informers() {
     let (fake, cluster) = still_cluster();
     fake.budget("db", Limit::MinAvailable("1")).unwrap();
     fake.pod("plain", "edge-a").unwrap();
@@ -287,7 +287,7 @@ async fn a_full_look_is_as_good_as_a_informer() {
 }
 
 #[tokio::test]
-async fn a_full_look_does_without_what_it_is_not_shown() {
+async fn a_full_snapshot_does_without_what_it_is_not_shown() {
     let (fake, cluster) = still_cluster();
     pod_with_volume(&fake, "db");
     let known = storage_of("db");

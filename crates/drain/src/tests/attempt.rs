@@ -85,7 +85,7 @@ fn nothing_is_sent_before_the_node_is_seen_cordoned() {
 }
 
 #[test]
-fn an_uncordon_before_the_first_snapshot_is_found_by_a_fresh_look() {
+fn an_uncordon_before_the_first_snapshot_is_found_by_a_relist() {
     let schedulable = || Snapshot { node: Some(node(false)), ..with(vec![pod("1")]) };
     let mut bench = Bench::start();
     assert_eq!(bench.snapshot(schedulable()), []);
@@ -118,7 +118,7 @@ fn an_uncordon_by_hand_fails_the_attempt() {
 }
 
 #[test]
-fn a_vanished_node_is_believed_only_from_a_fresh_look() {
+fn a_vanished_node_is_believed_only_from_a_relist() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![pod("1")]));
     let gone = Snapshot { node: None, ..with(vec![]) };
@@ -359,7 +359,7 @@ fn an_accepted_pod_that_never_terminates_is_evicted_again() {
 }
 
 #[test]
-fn a_silent_watch_is_checked_by_a_fresh_look() {
+fn a_silent_watch_is_checked_by_a_relist() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(bench.after(SILENT.checked_sub(Duration::from_millis(1)).unwrap()), []);
@@ -479,7 +479,7 @@ fn since_tells_when_the_stage_began() {
 }
 
 #[test]
-fn a_late_look_brings_no_old_budget_back() {
+fn a_late_relist_brings_no_old_budget_back() {
     let mut bench = Bench::start();
     bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     bench.silence();

@@ -29,7 +29,7 @@ fn short() -> Policy {
 }
 
 #[test]
-fn a_silent_watch_is_looked_through_every_30_s() {
+fn a_silent_watch_is_checked_by_a_relist_every_30_s() {
     let mut bench = Bench::with(short(), None);
     bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(wakes_in(&bench), seconds(30));
@@ -112,7 +112,7 @@ fn the_deadline_wakes_and_stands_still_in_an_outage() {
 }
 
 #[test]
-fn volumes_that_no_watch_tells_of_are_looked_at_soon_and_then_ever_less_often() {
+fn volumes_that_no_watch_tells_of_are_listed_soon_and_then_ever_less_often() {
     let attached = || storage(&["1"], vec![here("1")]);
     let mut policy = short();
     policy.volumes.detach_timeout = Duration::from_mins(2);

@@ -38,15 +38,15 @@ fn said(bench: &Bench) -> String {
 // A look that knows nothing of volumes.
 
 #[test]
-fn a_first_look_without_knowledge_of_volumes_sends_no_pod_with_claims() {
+fn a_first_relist_without_knowledge_of_volumes_sends_no_pod_with_claims() {
     let mut bench = Bench::start();
-    assert_eq!(bench.silence(), [RELIST], "no picture came: the look asks about volumes as well");
+    assert_eq!(bench.silence(), [RELIST], "no snapshot came: the relist asks about volumes as well");
     assert_eq!(evicted(&raw(&mut bench, with(vec![using("1", &["1"])]))), [""; 0]);
     assert_eq!(bench.outcome(), None);
 }
 
 #[test]
-fn a_first_look_that_knows_the_volumes_goes_on_in_order() {
+fn a_first_relist_that_knows_the_volumes_goes_on_in_order() {
     let mut bench = Bench::start();
     bench.silence();
     let known = || storage(&["1", "2"], vec![here("1"), here("2")]);
@@ -81,7 +81,7 @@ fn a_first_snapshot_that_takes_long_is_waited_for_with_a_word() {
 }
 
 #[test]
-fn a_look_that_does_not_tell_of_attachments_proves_nothing() {
+fn a_relist_that_does_not_tell_of_attachments_proves_nothing() {
     let mut bench = Bench::start();
     assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
     raw(&mut bench, with(vec![]));
@@ -91,7 +91,7 @@ fn a_look_that_does_not_tell_of_attachments_proves_nothing() {
 // A watch that lags behind the looks.
 
 #[test]
-fn a_watch_that_lags_behind_a_look_brings_no_pod_back() {
+fn a_watch_that_lags_behind_a_relist_brings_no_pod_back() {
     let mut bench = Bench::start();
     bench.snapshot(guarded(vec![pod("old")], 1, "1"));
     assert_eq!(bench.silence(), [REFRESH]);
@@ -301,7 +301,7 @@ fn a_node_is_gone_only_if_server_watch_and_list_agree() {
 // The order of looks and watches.
 
 #[test]
-fn a_look_takes_no_pod_away_that_the_watch_has_shown_since() {
+fn a_relist_takes_no_pod_away_that_the_watch_has_shown_since() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![terminating("1")]));
     assert_eq!(bench.silence(), [REFRESH]);
@@ -311,7 +311,7 @@ fn a_look_takes_no_pod_away_that_the_watch_has_shown_since() {
 }
 
 #[test]
-fn a_look_brings_no_pod_back_that_the_watch_has_shown_gone_since() {
+fn a_relist_brings_no_pod_back_that_the_watch_has_shown_gone_since() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![terminating("1"), terminating("2")]));
     assert_eq!(bench.silence(), [REFRESH]);
@@ -322,7 +322,7 @@ fn a_look_brings_no_pod_back_that_the_watch_has_shown_gone_since() {
 }
 
 #[test]
-fn what_both_have_not_changed_is_as_the_look_says() {
+fn what_both_have_not_changed_is_as_the_relist_says() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![terminating("1"), terminating("2")]));
     bench.silence();
@@ -367,7 +367,7 @@ fn an_attachment_that_the_watch_shows_since_the_proof_was_asked_for_counts() {
 }
 
 #[test]
-fn a_look_that_shows_more_attached_than_the_watch_is_repeated_soon() {
+fn a_relist_that_shows_more_attached_than_the_watch_is_repeated_soon() {
     let mut bench = Bench::start();
     bench.snapshot(snapshot(vec![using("1", &["1"])], storage(&["1"], vec![here("1")])));
     assert_eq!(bench.snapshot(snapshot(vec![], storage(&["1"], vec![]))), [RELIST]);
@@ -377,7 +377,7 @@ fn a_look_that_shows_more_attached_than_the_watch_is_repeated_soon() {
 }
 
 #[test]
-fn a_look_that_nobody_asked_for_is_ignored() {
+fn a_relist_that_nobody_asked_for_is_ignored() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![pod("1")]));
     let before = bench.state.clone();
@@ -388,7 +388,7 @@ fn a_look_that_nobody_asked_for_is_ignored() {
 // After an outage.
 
 #[test]
-fn after_an_outage_a_look_comes_before_any_eviction() {
+fn after_an_outage_a_relist_comes_before_any_eviction() {
     let mut bench = Bench::start();
     bench.snapshot(guarded(vec![pod("1"), pod("2")], 0, "1"));
     bench.answer("1", refusal());
@@ -408,7 +408,7 @@ fn after_an_outage_a_look_comes_before_any_eviction() {
 }
 
 #[test]
-fn a_look_from_before_an_outage_is_forgotten() {
+fn a_relist_from_before_an_outage_is_forgotten() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![terminating("1"), pod("2")]));
     bench.answer("2", Answer::Throttled { after: Some(seconds(300)), text: "busy".into() });
@@ -521,7 +521,7 @@ fn claims_that_may_not_be_read_are_as_bad_as_attachments() {
 }
 
 #[test]
-fn looks_that_are_in_vain_for_long_end_an_attempt_that_waits_for_them() {
+fn relists_that_are_in_vain_for_long_end_an_attempt_that_waits_for_them() {
     for (name, pods, ends) in
         [("a proof", vec![], true), ("pods go on without", vec![terminating("1")], false)]
     {

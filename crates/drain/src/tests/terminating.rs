@@ -128,7 +128,7 @@ fn a_pod_that_stays_too_long_is_left_by_the_clock() {
     let mut bench = Bench::with(policy, None);
     bench.snapshot(with(vec![ending("1", 10)]));
     assert_eq!(bench.after(seconds(14)), [], "its grace and 4 s are not over");
-    assert_eq!(bench.after(seconds(2)), [RELIST], "no picture has come");
+    assert_eq!(bench.after(seconds(2)), [RELIST], "no snapshot has come");
     let overdue = Terminating { grace: seconds(10), overdue: seconds(6), ..Terminating::default() };
     bench.answer_relist(with(vec![PodView { terminating: Some(overdue), ..ending("1", 10) }]));
     assert_eq!(bench.outcome(), Some(Outcome::Drained));

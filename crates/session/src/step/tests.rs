@@ -83,7 +83,7 @@ fn d13_d21_one_drain_answers_all_who_ask_update_first() {
 }
 
 #[test]
-fn a_late_request_is_answered_after_a_fresh_look() {
+fn a_late_request_is_answered_after_a_relist() {
     let mut sim = Sim::new();
     sim.ask(&[(DrainRequester::Update, "1")]);
     sim.pass(10 * SECOND);

@@ -32,7 +32,7 @@ pub(crate) async fn seen(informer: &mut Informer, condition: impl Fn(&Snapshot) 
     }
 }
 
-pub(crate) async fn a_fresh_look_shows_the_nodes_pods(target: &Target) -> Result<()> {
+pub(crate) async fn a_full_snapshot_shows_the_nodes_pods(target: &Target) -> Result<()> {
     let place = Place::new(target, "look").await?;
     place
         .pods(&[("ending", ReadyForLong), ("pending", Pending), ("finished", Finished), ("unbound", Unbound)])
@@ -91,7 +91,7 @@ async fn make_daemon_pod(place: &Place<'_>) -> Result<()> {
     place.caller().until_all("the DaemonSet's pod runs", &path, query, is_running).await
 }
 
-pub(crate) async fn a_fresh_look_shows_node_and_budgets(target: &Target) -> Result<()> {
+pub(crate) async fn a_full_snapshot_shows_node_and_budgets(target: &Target) -> Result<()> {
     let place = Place::new(target, "budgets").await?;
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
@@ -116,7 +116,7 @@ pub(crate) async fn a_fresh_look_shows_node_and_budgets(target: &Target) -> Resu
     Ok(())
 }
 
-pub(crate) async fn a_informer_shows_every_change(target: &Target) -> Result<()> {
+pub(crate) async fn an_informer_shows_every_change(target: &Target) -> Result<()> {
     let place = Place::new(target, "feed").await?;
     let node = place.node.as_str();
     place.pods(&[("a", Ready), ("b", Ready)]).await?;

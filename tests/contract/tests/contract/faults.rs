@@ -109,7 +109,7 @@ pub(crate) async fn after_an_outage_all_is_seen_again(target: &Target) -> Result
     let away = cluster::evict::evict(cluster, &cordoned, &id, None).await;
     assert!(matches!(away, Answer::Throttled { after: None, .. }), "{away:?}");
     assert!(cluster::relist(cluster, node, None, false).await.unwrap_err().is_unreachable());
-    assert_eq!(informer.latest().context("no picture")?.pods.len(), 2, "the last picture stays");
+    assert_eq!(informer.latest().context("no snapshot")?.pods.len(), 2, "the last snapshot stays");
 
     target.start_api_server().await?;
     assert_eq!(cluster::evict::evict(cluster, &cordoned, &id, None).await, Answer::Accepted);

@@ -143,9 +143,9 @@ contract::cases_for_both! {contract::run, {
         a_volume_follows_its_pod,
     }
     agents {
-        a_fresh_look_shows_the_nodes_pods,
-        a_fresh_look_shows_node_and_budgets,
-        a_informer_shows_every_change,
+        a_full_snapshot_shows_the_nodes_pods,
+        a_full_snapshot_shows_node_and_budgets,
+        an_informer_shows_every_change,
         a_drain_moves_what_has_to_leave,
         a_drain_that_may_not_evict_begins_nothing,
         a_drain_that_a_budget_blocks_ends_in_time,

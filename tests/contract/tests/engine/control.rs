@@ -277,7 +277,7 @@ async fn with_an_inherited_volume(scene: &Scene<'_>) -> Result<(Drain, String)> 
 }
 
 /// Runs the drain until it has listed the attachments once more.
-async fn until_it_looks(scene: &Scene<'_>, drain: &mut Drain) -> Result<()> {
+async fn until_it_relists(scene: &Scene<'_>, drain: &mut Drain) -> Result<()> {
     let looks = scene.sent("list", "volumeattachments")?;
     let has_looked = || Some(()).filter(|()| scene.sent("list", "volumeattachments").unwrap() > looks);
     until(drain, "the drain lists the attachments again", |_| has_looked()).await
@@ -288,7 +288,7 @@ pub(crate) async fn t50_a_restart_keeps_the_volumes(target: &Target) -> Result<(
     let (mut drain, volume) = with_an_inherited_volume(&scene).await?;
     for _ in 0..2 {
         turn(Duration::from_mins(1));
-        until_it_looks(&scene, &mut drain).await?;
+        until_it_relists(&scene, &mut drain).await?;
         assert!(is_detaching(&drain, &volume), "{}", told(&drain));
     }
     Disks::of(&scene.place).release(&volume, &scene.place.node).await?;
@@ -304,7 +304,7 @@ pub(crate) async fn t50_inherited_volumes_are_looked_at_often(target: &Target) -
     let (mut drain, _) = with_an_inherited_volume(&scene).await?;
     for number in 0..3 {
         turn(Duration::from_secs(10));
-        until_it_looks(&scene, &mut drain).await.with_context(|| format!("list number {number}"))?;
+        until_it_relists(&scene, &mut drain).await.with_context(|| format!("list number {number}"))?;
     }
     Ok(())
 }

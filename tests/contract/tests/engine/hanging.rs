@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::outages::{FAKE_ONLY, is_away};
 use crate::scene::{
-    PASSING, Scene, end, expire, is_half_proven, patient, says, stage, turn, until, until_looked,
+    PASSING, Scene, end, expire, is_half_proven, patient, says, stage, turn, until, until_relisted,
 };
 use crate::stages::{At, reach};
 
@@ -105,7 +105,7 @@ pub(crate) async fn an_eviction_whose_answer_is_lost_is_not_waited_for(target: &
 }
 
 /// The watches stay open, like connections whose other end is gone without closing them.
-pub(crate) async fn watches_that_fall_silent_are_made_up_for_by_looks(target: &Target) -> Result<()> {
+pub(crate) async fn watches_that_fall_silent_are_made_up_for_by_relists(target: &Target) -> Result<()> {
     let fake = target.as_fake().context(FAKE_ONLY)?;
     for at in [At::Terminating, At::Detaching] {
         let scene = Scene::new(target, "silent").await?;
@@ -119,7 +119,7 @@ pub(crate) async fn watches_that_fall_silent_are_made_up_for_by_looks(target: &T
             scene.place.caller().patch(&path, Change::Merge, &free).await?.object()?;
         }
         assert!(timeout(PASSING, end(&mut drain)).await.is_err(), "{at:?}: the drain cannot have seen it");
-        let ended = until_looked(&mut drain, "it ends", |drain| drain.ended().cloned()).await??;
+        let ended = until_relisted(&mut drain, "it ends", |drain| drain.ended().cloned()).await??;
         assert_eq!(ended, Outcome::Drained, "{at:?}");
         fake.faults().clear();
     }

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::disks::Disks;
 use crate::outages::FAKE_ONLY;
-use crate::scene::{LONG, PASSING, Scene, end, is_detaching, patient, says, turn, until, until_looked};
+use crate::scene::{LONG, PASSING, Scene, end, is_detaching, patient, says, turn, until, until_relisted};
 
 /// Number of claims elsewhere in the cluster: 96 pages.
 const ELSEWHERE: usize = 48_000;
@@ -72,10 +72,10 @@ impl<'a> WithVolume<'a> {
     /// Checks that the pod leaves, that the drain waits for its volume, and that the node is drained then.
     async fn is_drained_when_detached(&self, mut drain: Drain) -> Result<()> {
         let is_left = |drain: &Drain| is_detaching(drain, &self.volume).then_some(());
-        until_looked(&mut drain, "the volume is left", is_left).await?;
+        until_relisted(&mut drain, "the volume is left", is_left).await?;
         assert_eq!(drain.ended(), None);
         Disks::of(&self.scene.place).release(&self.volume, &self.scene.place.node).await?;
-        let outcome = until_looked(&mut drain, "it ends", |drain| drain.ended().cloned()).await??;
+        let outcome = until_relisted(&mut drain, "it ends", |drain| drain.ended().cloned()).await??;
         assert_eq!(outcome, Outcome::Drained);
         Ok(())
     }

@@ -98,7 +98,7 @@ contract::cases! {only_fake, contract::run, contract::Target::fake, {
         a_node_that_is_never_answered_is_an_outage,
         an_eviction_that_is_never_answered_is_sent_again,
         an_eviction_whose_answer_is_lost_is_not_waited_for,
-        watches_that_fall_silent_are_made_up_for_by_looks,
+        watches_that_fall_silent_are_made_up_for_by_relists,
     }
     knowledge {
         claims_that_are_never_listed_are_read_by_name,

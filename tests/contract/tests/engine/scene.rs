@@ -112,7 +112,7 @@ impl<'a> Scene<'a> {
 }
 
 /// As [`until`], for a drain that may learn only by relists: time passes meanwhile.
-pub(crate) async fn until_looked<T>(
+pub(crate) async fn until_relisted<T>(
     drain: &mut Drain,
     what: &str,
     mut look: impl FnMut(&Drain) -> Option<T>,
