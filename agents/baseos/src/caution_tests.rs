@@ -23,7 +23,7 @@ const FREEZE: &str = "persist/status/ebb/CommandFreeze/global.json";
 /// An image that the controller wants active on a device that has not named its version: EVE publishes that for the
 /// image that is running.
 #[tokio::test]
-async fn f8_without_a_command_an_image_fails_and_nothing_is_asked_for() {
+async fn without_a_command_an_image_fails_and_nothing_is_asked_for() {
     let mut device = Device::with(&[]);
     device.run().await;
     device.want(agent::CONTROLLER, 1, true);
@@ -37,7 +37,7 @@ async fn f8_without_a_command_an_image_fails_and_nothing_is_asked_for() {
 
 /// Without `baseos.current` it is not known whether the image is running already.
 #[tokio::test]
-async fn f8_an_image_that_may_run_already_is_not_written() {
+async fn an_image_that_may_run_already_is_not_written() {
     for (path, text, runs) in [
         ("etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n", None),
         ("etc/os-release", "ID=flatcar\nVERSION_ID=2.0\n", Some(true)),
@@ -73,7 +73,7 @@ async fn f8_an_image_that_may_run_already_is_not_written() {
 
 /// An image whose activation has no result may be half written: it is not reported as the running one.
 #[tokio::test]
-async fn f4_an_activation_without_a_result_is_not_active_in_the_next_boot() {
+async fn an_activation_without_a_result_is_not_active_in_the_next_boot() {
     let mut device = Device::with(&[ACTIVATE]);
     device.write(RECORD, &record("boot-0", "Started"));
     device.run().await;

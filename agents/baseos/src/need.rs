@@ -264,7 +264,7 @@ mod tests {
 
     /// EVE's configuration of the image that is running must not reboot a device that has no settings.
     #[test]
-    fn f8_without_a_command_nothing_is_activated() {
+    fn without_a_command_nothing_is_activated() {
         let policy = Policy { can_activate: false, ..POLICY };
         let none = ActivationRecord::new("now");
         let failed = record("before", Stage::Failed, 1);

@@ -188,8 +188,9 @@ async fn a_crash_during_the_activation_is_told() {
     device.stop().await;
 }
 
+/// D14.
 #[tokio::test]
-async fn d14_a_reverted_configuration_withdraws_the_request() {
+async fn a_reverted_configuration_withdraws_the_request() {
     let mut device = Device::start(&[]).await;
     device.want(agent::CONTROLLER, 1, true);
     device.drain(DrainStatus::Unknown).await;
@@ -251,9 +252,9 @@ async fn an_image_that_did_not_stay_is_told() {
     device.stop().await;
 }
 
-/// On a disk that accepts no writes, an image that was reverted is still not activated.
+/// D14: on a disk that accepts no writes, an image that was reverted is still not activated.
 #[tokio::test]
-async fn d14_a_revert_on_a_disk_that_takes_nothing_still_takes_effect() {
+async fn a_revert_on_a_disk_that_takes_nothing_still_takes_effect() {
     let mut device = Device::start(&[]).await;
     device.want(agent::CONTROLLER, 1, true);
     device.drain(DrainStatus::Complete).await;
@@ -315,7 +316,7 @@ async fn a_start_on_a_disk_that_takes_nothing_is_survived() {
 
 /// D7: EVE's agents release every image before zedkube has published anything.
 #[tokio::test]
-async fn d7_an_image_that_comes_before_zedkube_is_held() {
+async fn an_image_that_comes_before_zedkube_is_held() {
     let mut device = Device::able(&[]);
     device.stop_zedkube();
     std::fs::remove_dir_all(device.path("run/zedkube")).unwrap();
@@ -332,7 +333,7 @@ async fn d7_an_image_that_comes_before_zedkube_is_held() {
 /// D13: an update waits for a drain that EVE runs for a shutdown. It sees an answer with the number 2, and goes on
 /// waiting.
 #[tokio::test]
-async fn d13_the_number_in_the_status_neither_holds_nor_releases() {
+async fn the_number_in_the_status_neither_holds_nor_releases() {
     let mut device = Device::start(&[]).await;
     device.want(agent::CONTROLLER, 1, true);
     device.drain(DrainStatus::Unknown).await;
@@ -353,7 +354,7 @@ async fn d13_the_number_in_the_status_neither_holds_nor_releases() {
 /// baseos is killed while its command writes. The command runs in a session of its own, so that the end of this test's
 /// baseos leaves it alone, as the end of a killed process does.
 #[tokio::test]
-async fn f4_the_next_baseos_waits_for_a_command_that_was_left_running() {
+async fn the_next_baseos_waits_for_a_command_that_was_left_running() {
     let folder = tempfile::tempdir().unwrap();
     let (begun, end) = (folder.path().join("begun"), folder.path().join("end"));
     let script =

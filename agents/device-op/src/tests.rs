@@ -235,8 +235,9 @@ async fn a_take_back_waits_for_what_nodeagent_says() {
     device.stop().await;
 }
 
+/// D11.
 #[tokio::test]
-async fn d11_a_failed_drain_withdraws_the_request() {
+async fn a_failed_drain_withdraws_the_request() {
     let mut device = Device::start().await;
     device.give(Operation::Shutdown, 2);
     device.until_requested().await;
@@ -251,7 +252,7 @@ async fn d11_a_failed_drain_withdraws_the_request() {
 
 /// D16: a command that cannot be recorded is not accepted.
 #[tokio::test]
-async fn d16_a_record_that_cannot_be_written_stops_everything_and_is_told() {
+async fn a_record_that_cannot_be_written_stops_everything_and_is_told() {
     let mut device = Device::start().await;
     device.until_status(DeviceOpState::Idle).await;
     let folder = device.path("persist/status/zedagent/OperationRecord");
@@ -269,7 +270,7 @@ async fn d16_a_record_that_cannot_be_written_stops_everything_and_is_told() {
 
 /// D7: EVE's agents release every command before zedkube has published anything.
 #[tokio::test]
-async fn d7_a_command_that_comes_before_zedkube_is_held() {
+async fn a_command_that_comes_before_zedkube_is_held() {
     let mut device = Device::new();
     device.stop_zedkube();
     std::fs::remove_dir_all(device.path("run/zedkube")).unwrap();
@@ -287,7 +288,7 @@ async fn d7_a_command_that_comes_before_zedkube_is_held() {
 
 /// D13: EVE's agents read the number in the status, which belongs to one requester of several.
 #[tokio::test]
-async fn d13_the_number_in_the_status_neither_holds_nor_releases() {
+async fn the_number_in_the_status_neither_holds_nor_releases() {
     let mut device = Device::start().await;
     let say = |device: &Device, status, requested_by| {
         device.publish(agent::ZEDKUBE, &NodeDrainStatus { status, requested_by });
@@ -309,9 +310,9 @@ async fn d13_the_number_in_the_status_neither_holds_nor_releases() {
     device.stop().await;
 }
 
-/// On a disk that accepts no writes, a command that was taken back still ends.
+/// D14: on a disk that accepts no writes, a command that was taken back still ends.
 #[tokio::test]
-async fn d14_a_take_back_on_a_disk_that_takes_nothing_still_takes_effect() {
+async fn a_take_back_on_a_disk_that_takes_nothing_still_takes_effect() {
     let mut device = Device::start().await;
     device.give(Operation::Reboot, 2);
     device.until_requested().await;

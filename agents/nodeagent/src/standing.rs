@@ -404,7 +404,7 @@ mod tests {
 
     /// D18: EVE's agents wait for a change that they may have missed.
     #[test]
-    fn d18_which_drains_are_in_progress() {
+    fn which_drains_are_in_progress() {
         for status in DrainStatus::ALL {
             for requested_by in [
                 DrainRequester::Unset,

@@ -217,7 +217,7 @@ async fn a_command_takes_the_device_down_and_the_next_boot_knows_why() {
 
 /// baseos is killed, and its activate command goes on writing.
 #[tokio::test]
-async fn f4_an_activation_that_outlives_baseos_keeps_the_device_up() {
+async fn an_activation_that_outlives_baseos_keeps_the_device_up() {
     let mut device = Device::start(&[("device.dry-run", "true")]).await;
     let writer = ActivationLock::of(&device.root).take(0).unwrap();
     device.command(Some(Operation::Reboot), 7).await;

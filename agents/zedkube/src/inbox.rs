@@ -422,8 +422,9 @@ mod tests {
         assert_eq!(line.reason, "1048506 bytes; accepted: at most 65536 bytes");
     }
 
+    /// D7.
     #[tokio::test]
-    async fn d7_eves_topic_decides_only_when_it_has_been_read() {
+    async fn eves_topic_decides_only_when_it_has_been_read() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
         assert_eq!(Inbox::open(&root).eve_config_valid(), None, "no such topic");

@@ -63,8 +63,9 @@ fn each_place_and_each_order_is_taken_and_renamed() {
     }
 }
 
+/// D31.
 #[test]
-fn d31_half_a_file_is_waited_for_and_nonsense_is_refused_with_a_reason() {
+fn half_a_file_is_waited_for_and_nonsense_is_refused_with_a_reason() {
     for text in
         ["", "{\"Status\":9,", "{\"Status\":3,\"RequestedBy\":2}", "{\"Status\":9,\"RequestedBy\":0}", "[]"]
     {

@@ -54,8 +54,9 @@ fn an_empty_answer_still_says_something() {
     assert_eq!(text, "cannot list nodes: the API server answered 503 (503)");
 }
 
+/// D10.
 #[test]
-fn d10_errors_of_the_client() {
+fn errors_of_the_client() {
     let operation = Operation::on_cluster("get", "nodes", "a");
     let bad_json = serde_json::from_str::<u8>("\"s3cret\"").unwrap_err();
     let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused");

@@ -97,9 +97,9 @@ fn by_mode(before: Member, facts: &Facts, listed: Option<Listed>) -> Member {
 mod tests {
     use super::*;
 
-    /// EVE publishes the same for a leave and for a parse error, and then drains and deletes its own Node.
+    /// D20: EVE publishes the same for a leave and for a parse error, and then drains and deletes its own Node.
     #[test]
-    fn d20_an_invalid_config_alone_takes_no_membership() {
+    fn an_invalid_config_alone_takes_no_membership() {
         let facts = Facts {
             eve_config_valid: Some(false),
             has_kubeconfig: true,

@@ -273,7 +273,7 @@ fn row_6_not_supported_proceeds_only_without_a_cluster() {
 
 /// D1: EVE's zedagent has no case for CORDONED and lets a command pass in the middle of a drain.
 #[test]
-fn d1_a_drain_in_progress_lets_nothing_through() {
+fn a_drain_in_progress_lets_nothing_through() {
     for shown in DrainStatus::ALL.into_iter().filter(|status| status.is_in_progress()) {
         for requester in [DrainRequester::DeviceOp, DrainRequester::Update] {
             for base in [eve(shown, requester), GateFacts { status: status(shown, requester), ..at_work() }] {
@@ -290,7 +290,7 @@ fn d1_a_drain_in_progress_lets_nothing_through() {
 /// D7: for EVE's agents a missing status, and a NOTSUPPORTED published before the cluster's configuration was read,
 /// mean that there is nothing to drain.
 #[test]
-fn d7_what_is_not_known_yet_releases_nobody() {
+fn what_is_not_known_yet_releases_nobody() {
     let unknown = |is_away, status| GateFacts {
         zedkube: if is_away { ZedkubeSeen::Away } else { ZedkubeSeen::Running },
         status,
@@ -320,7 +320,7 @@ fn d7_what_is_not_known_yet_releases_nobody() {
 /// D13: EVE's agents wait for a status with their own requester number, which may never come. And an EVE agent that
 /// defers because another requester's drain runs never asks.
 #[test]
-fn d13_the_number_in_the_status_neither_holds_nor_releases() {
+fn the_number_in_the_status_neither_holds_nor_releases() {
     for requested_by in
         [DrainRequester::Unset, DrainRequester::None, DrainRequester::DeviceOp, DrainRequester::Update]
     {
@@ -343,7 +343,7 @@ fn d13_the_number_in_the_status_neither_holds_nor_releases() {
 
 /// D21: EVE's agents ask again each time they read an old status, and each request is another drain.
 #[test]
-fn d21_a_request_that_stands_is_not_made_again() {
+fn a_request_that_stands_is_not_made_again() {
     for base in [at_work(), away(), GateFacts { report_present: false, ..at_work() }] {
         for shown in DrainStatus::ALL {
             let facts = GateFacts { status: status(shown, DrainRequester::None), ..base.clone() };
@@ -359,7 +359,7 @@ fn d21_a_request_that_stands_is_not_made_again() {
 
 /// D28: in EVE a COMPLETE releases the agent that reads it first.
 #[test]
-fn d28_a_complete_for_somebody_else_releases_nobody() {
+fn a_complete_for_somebody_else_releases_nobody() {
     let complete = |requester| status(DrainStatus::Complete, requester);
     for requester in [DrainRequester::None, DrainRequester::DeviceOp, DrainRequester::Update] {
         let unlisted = GateFacts { status: complete(requester), answer: None, ..at_work() };

@@ -117,7 +117,7 @@ fn only_a_loaded_image_that_is_wanted_asks() {
 
 /// D5: in EVE a changed configuration, a retry and a forced fallback skip the gate.
 #[test]
-fn d5_every_way_to_an_activation_leads_through_the_gate() {
+fn every_way_to_an_activation_leads_through_the_gate() {
     for status in DrainStatus::ALL.into_iter().filter(|status| *status != DrainStatus::Complete) {
         let mut sim = Sim::new();
         sim.want(config("a", 1));
@@ -136,7 +136,7 @@ fn d5_every_way_to_an_activation_leads_through_the_gate() {
 
 /// D18: EVE waits for ever for a change that it has missed.
 #[test]
-fn d18_an_answer_counts_although_no_drain_was_seen_in_progress() {
+fn an_answer_counts_although_no_drain_was_seen_in_progress() {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
     sim.zedkube.answer = sim.zedkube.request.as_ref().map(|(at, _)| (*at, DrainStatus::Complete));
@@ -146,7 +146,7 @@ fn d18_an_answer_counts_although_no_drain_was_seen_in_progress() {
 
 /// D21: each time that EVE reads an old status it publishes another request, and zedkube starts another drain.
 #[test]
-fn d21_a_request_that_stands_is_not_made_again() {
+fn a_request_that_stands_is_not_made_again() {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
     let request = sim.zedkube.request.clone();
@@ -162,7 +162,7 @@ fn d21_a_request_that_stands_is_not_made_again() {
 
 /// D9: EVE releases an image on one change of the status; a later status does not count.
 #[test]
-fn d9_a_verdict_that_falls_back_before_the_command_stops_it() {
+fn a_verdict_that_falls_back_before_the_command_stops_it() {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
     sim.zedkube.answer = sim.zedkube.request.as_ref().map(|(at, _)| (*at, DrainStatus::Complete));
@@ -172,8 +172,9 @@ fn d9_a_verdict_that_falls_back_before_the_command_stops_it() {
     assert_eq!((sim.hold.state, activations(&sim)), (BaseOsHoldState::Deferred, 0));
 }
 
+/// D9.
 #[test]
-fn d9_a_verdict_that_falls_back_after_the_command_stops_the_reboot() {
+fn a_verdict_that_falls_back_after_the_command_stops_the_reboot() {
     let mut sim = activated();
     sim.answer(DrainStatus::Unknown);
     assert_eq!(sim.hold.state, BaseOsHoldState::Deferred);
@@ -228,7 +229,7 @@ fn an_unreadable_nodeagent_is_waited_for() {
 
 /// D11, as in device-op: after a failed drain there is another attempt.
 #[test]
-fn d11_a_failed_drain_is_tried_again_later_or_for_a_new_counter() {
+fn a_failed_drain_is_tried_again_later_or_for_a_new_counter() {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
     sim.answer(DrainStatus::FailedDrain);
@@ -248,8 +249,9 @@ fn d11_a_failed_drain_is_tried_again_later_or_for_a_new_counter() {
     assert!(sim.zedkube.request.is_some());
 }
 
+/// D11.
 #[test]
-fn d11_an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
+fn an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
     for retry in [Retry::After(std::time::Duration::from_millis(RETRY_MS)), Retry::Never] {
         let mut sim = Sim::new();
         sim.policy.retry = retry;
@@ -269,7 +271,7 @@ fn d11_an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
 
 /// D14: in EVE a reverted configuration leaves the node drained for ever.
 #[test]
-fn d14_a_reverted_configuration_withdraws_the_request() {
+fn a_reverted_configuration_withdraws_the_request() {
     let revert: [fn(&mut Sim); 2] =
         [|sim| sim.remove("a"), |sim| sim.want(BaseOsConfig { activate: false, ..config("a", 1) })];
     for revert in revert {
@@ -295,8 +297,9 @@ fn d14_a_reverted_configuration_withdraws_the_request() {
     }
 }
 
+/// D14.
 #[test]
-fn d14_an_image_reverted_while_its_command_runs_is_not_booted() {
+fn an_image_reverted_while_its_command_runs_is_not_booted() {
     let mut sim = activating();
     sim.remove("a");
     assert!(sim.command.is_some(), "a command that runs is not interrupted");
@@ -305,9 +308,9 @@ fn d14_an_image_reverted_while_its_command_runs_is_not_booted() {
     assert!(!sim.done.contains(&"Activated".to_owned()));
 }
 
-/// On a disk that accepts no writes, the parts of a revert that need no write are done.
+/// D14: on a disk that accepts no writes, the parts of a revert that need no write are done.
 #[test]
-fn d14_a_revert_that_cannot_be_recorded_still_takes_effect() {
+fn a_revert_that_cannot_be_recorded_still_takes_effect() {
     for begin in [activated, activated_on_a_disk_that_fails, waiting] {
         let mut sim = begin();
         sim.faults.takes_no_record = true;
@@ -343,8 +346,9 @@ fn activated_on_a_disk_that_fails() -> Sim {
     sim
 }
 
+/// D14.
 #[test]
-fn d14_an_image_that_was_seen_again_after_a_boot_can_be_reverted_by_removing_it() {
+fn an_image_that_was_seen_again_after_a_boot_can_be_reverted_by_removing_it() {
     for is_seen_again in [false, true] {
         let mut sim = Sim::new();
         sim.want(config("a", 1));
@@ -358,8 +362,9 @@ fn d14_an_image_that_was_seen_again_after_a_boot_can_be_reverted_by_removing_it(
     }
 }
 
+/// D14.
 #[test]
-fn d14_another_image_that_came_with_a_boot_takes_the_place_of_the_one_before() {
+fn another_image_that_came_with_a_boot_takes_the_place_of_the_one_before() {
     for (other, is_replaced) in [("version b", true), ("version old", false)] {
         let mut sim = Sim::new();
         sim.want(config("a", 1));
@@ -562,7 +567,7 @@ fn two_images_that_are_both_wanted_do_not_take_turns_for_ever() {
 
 /// D28: a COMPLETE for one request does not release another image.
 #[test]
-fn d28_the_answer_to_one_image_releases_no_other() {
+fn the_answer_to_one_image_releases_no_other() {
     let mut sim = Sim::new();
     sim.want(config("a", 1));
     sim.answer(DrainStatus::Complete);
@@ -640,7 +645,7 @@ fn an_effect_that_fails_at_any_point_only_delays() {
 
 /// baseos is killed, and its activate command goes on writing.
 #[test]
-fn f4_an_activation_lasts_as_long_as_its_command_lives() {
+fn an_activation_lasts_as_long_as_its_command_lives() {
     let mut sim = activating();
     sim.outlives = true;
     sim.done.clear();
@@ -671,7 +676,7 @@ fn f4_an_activation_lasts_as_long_as_its_command_lives() {
 
 /// Every wait has a time limit, also the wait for a command of an earlier process.
 #[test]
-fn f4_a_command_that_was_left_running_has_its_time_and_no_more() {
+fn a_command_that_was_left_running_has_its_time_and_no_more() {
     let mut sim = activating();
     sim.outlives = true;
     sim.restart();
@@ -704,7 +709,7 @@ fn what_does_not_end_when_it_is_killed_is_waited_for_with_a_word() {
 
 /// Processes of a failed command still write: no second command begins beside them.
 #[test]
-fn f4_what_a_failed_activation_left_running_is_waited_for() {
+fn what_a_failed_activation_left_running_is_waited_for() {
     let mut sim = activating();
     sim.left_running = Some(sim.now.boot_ms + TIMEOUT_MS);
     sim.end(Err("exit status: 1"));
@@ -722,7 +727,7 @@ fn f4_what_a_failed_activation_left_running_is_waited_for() {
 }
 
 #[test]
-fn f8_without_a_command_an_image_fails_until_there_is_one() {
+fn without_a_command_an_image_fails_until_there_is_one() {
     let mut sim = Sim::new();
     sim.policy.can_activate = false;
     sim.want(config("a", 1));
@@ -759,7 +764,7 @@ fn nothing_begins_during_a_freeze_and_the_node_is_given_back() {
 
 /// A device that cannot reboot must not empty its node again and again.
 #[test]
-fn f13_no_drain_for_a_reboot_that_will_not_be() {
+fn no_drain_for_a_reboot_that_will_not_be() {
     let mut sim = Sim::new();
     sim.nodeagent.action = Some(DeviceAction { means: Some(Vec::new()), ..DeviceAction::default() });
     sim.want(config("a", 1));
@@ -791,7 +796,7 @@ fn f13_no_drain_for_a_reboot_that_will_not_be() {
 /// An activated image without a nodeagent keeps the node cordoned and its slot taken: that ends after a while, is said,
 /// and is tried again less and less often.
 #[test]
-fn f12_an_image_that_nobody_reboots_into_gives_the_node_back() {
+fn an_image_that_nobody_reboots_into_gives_the_node_back() {
     let mut sim = activated();
     sim.nodeagent.is_running = false;
     sim.run();

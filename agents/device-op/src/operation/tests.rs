@@ -46,7 +46,7 @@ fn a_device_that_is_no_member_asks_nobody() {
 
 /// D1: in EVE a second command, or a command at CORDONED, is released.
 #[test]
-fn d1_no_status_in_progress_and_no_second_command_lets_it_through() {
+fn no_status_in_progress_and_no_second_command_lets_it_through() {
     for status in DrainStatus::ALL.into_iter().filter(|status| !status.is_failed()) {
         let mut sim = Sim::new();
         sim.give(Reboot, 2);
@@ -59,7 +59,7 @@ fn d1_no_status_in_progress_and_no_second_command_lets_it_through() {
 
 /// D2: an operation that EVE has deferred once is later carried out without a drain.
 #[test]
-fn d2_an_operation_that_was_deferred_still_needs_the_gate() {
+fn an_operation_that_was_deferred_still_needs_the_gate() {
     for operation in Operation::ALL {
         let mut sim = Sim::new();
         sim.give(operation, 2);
@@ -76,7 +76,7 @@ fn d2_an_operation_that_was_deferred_still_needs_the_gate() {
 
 /// D3: a command of EVE's local profile server never requests a drain.
 #[test]
-fn d3_every_operation_asks_for_a_drain() {
+fn every_operation_asks_for_a_drain() {
     for operation in Operation::ALL {
         let mut sim = Sim::new();
         sim.give(operation, 2);
@@ -89,7 +89,7 @@ fn d3_every_operation_asks_for_a_drain() {
 
 /// D9: EVE acts on a change of the status that an unrelated change can cause.
 #[test]
-fn d9_only_what_the_gate_says_now_counts() {
+fn only_what_the_gate_says_now_counts() {
     let mut sim = released();
     sim.answer(DrainStatus::Unknown);
     assert_eq!(sim.command, None, "the verdict fell back");
@@ -107,7 +107,7 @@ fn d9_only_what_the_gate_says_now_counts() {
 
 /// D18: EVE waits for ever for a change that it has missed.
 #[test]
-fn d18_an_answer_counts_although_no_drain_was_seen_in_progress() {
+fn an_answer_counts_although_no_drain_was_seen_in_progress() {
     let mut sim = Sim::new();
     sim.give(Reboot, 2);
     sim.done.clear();
@@ -118,7 +118,7 @@ fn d18_an_answer_counts_although_no_drain_was_seen_in_progress() {
 
 /// D21: each time that EVE reads an old status it publishes another request, and zedkube starts another drain.
 #[test]
-fn d21_a_request_that_stands_is_not_made_again() {
+fn a_request_that_stands_is_not_made_again() {
     let mut sim = Sim::new();
     sim.give(Reboot, 2);
     let request = sim.zedkube.request;
@@ -141,7 +141,7 @@ fn once_nodeagent_acts_the_gate_is_not_asked() {
 
 /// D11: after a failed drain EVE never tries again.
 #[test]
-fn d11_a_failed_drain_is_tried_again_later_or_for_a_new_command() {
+fn a_failed_drain_is_tried_again_later_or_for_a_new_command() {
     for failed in [DrainStatus::FailedCordon, DrainStatus::FailedDrain] {
         let mut sim = Sim::new();
         sim.give(Reboot, 2);
@@ -173,8 +173,9 @@ fn d11_a_failed_drain_is_tried_again_later_or_for_a_new_command() {
     }
 }
 
+/// D11.
 #[test]
-fn d11_an_operation_that_failed_is_cleared_and_tried_again_later() {
+fn an_operation_that_failed_is_cleared_and_tried_again_later() {
     let mut sim = released();
     sim.nodeagent(Acting);
     sim.nodeagent(Failed);
@@ -188,8 +189,9 @@ fn d11_an_operation_that_failed_is_cleared_and_tried_again_later() {
     assert!(sim.zedkube.request.is_some());
 }
 
+/// D11.
 #[test]
-fn d11_an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
+fn an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
     for retry in [Retry::After(std::time::Duration::from_millis(RETRY_MS)), Retry::Never] {
         let mut sim = Sim::new();
         sim.policy.retry = retry;
@@ -240,9 +242,9 @@ fn a_new_command_does_not_wait_although_the_old_one_is_just_being_recalled() {
     assert_eq!((sim.command.is_some(), sim.shown.counter), (true, 3));
 }
 
-/// The failure is on disk before the command is cleared.
+/// D11: the failure is on disk before the command is cleared.
 #[test]
-fn d11_a_crash_while_a_failed_operation_is_recalled_does_not_try_it_again_at_once() {
+fn a_crash_while_a_failed_operation_is_recalled_does_not_try_it_again_at_once() {
     for effects_done in 0..8 {
         let mut sim = released();
         sim.nodeagent(Acting);
@@ -264,7 +266,7 @@ fn d11_a_crash_while_a_failed_operation_is_recalled_does_not_try_it_again_at_onc
 
 /// D14: EVE cannot cancel a command.
 #[test]
-fn d14_a_command_taken_back_before_the_release_leaves_nothing() {
+fn a_command_taken_back_before_the_release_leaves_nothing() {
     for take_back in [Sim::remove, |sim: &mut Sim, operation| sim.say(operation, 2, false)] {
         for answer in [DrainStatus::Unknown, DrainStatus::FailedDrain] {
             let mut sim = Sim::new();
@@ -279,8 +281,9 @@ fn d14_a_command_taken_back_before_the_release_leaves_nothing() {
     }
 }
 
+/// D14.
 #[test]
-fn d14_a_take_back_after_the_release_waits_for_nodeagent() {
+fn a_take_back_after_the_release_waits_for_nodeagent() {
     let mut sim = released();
     sim.nodeagent(Taken);
     sim.done.clear();
@@ -294,9 +297,9 @@ fn d14_a_take_back_after_the_release_waits_for_nodeagent() {
     assert_eq!((dead.zedkube.request, dead.pending()), (None, vec![]), "Taken with a free lock");
 }
 
-/// On a disk that accepts no writes, the parts of a take-back that need no write are done.
+/// D14: on a disk that accepts no writes, the parts of a take-back that need no write are done.
 #[test]
-fn d14_a_take_back_that_cannot_be_recorded_still_gives_the_node_back() {
+fn a_take_back_that_cannot_be_recorded_still_gives_the_node_back() {
     let waiting = || {
         let mut sim = Sim::new();
         sim.give(Reboot, 2);
@@ -336,8 +339,9 @@ fn d14_a_take_back_that_cannot_be_recorded_still_gives_the_node_back() {
     }
 }
 
+/// D14.
 #[test]
-fn d14_a_command_that_was_seen_again_after_a_boot_can_be_taken_back_by_removing_it() {
+fn a_command_that_was_seen_again_after_a_boot_can_be_taken_back_by_removing_it() {
     for is_accepted_before_it_is_removed in [false, true] {
         let mut sim = Sim::new();
         sim.give(Shutdown, 2);
@@ -352,8 +356,9 @@ fn d14_a_command_that_was_seen_again_after_a_boot_can_be_taken_back_by_removing_
     }
 }
 
+/// D14.
 #[test]
-fn d14_a_take_back_that_is_too_late_is_refused() {
+fn a_take_back_that_is_too_late_is_refused() {
     for sees_acting_only_after_the_clear in [true, false] {
         let mut sim = released();
         sim.nodeagent(if sees_acting_only_after_the_clear { Taken } else { Acting });
@@ -398,7 +403,7 @@ fn an_unreadable_nodeagent_is_waited_for() {
 
 /// D16: EVE records the counter before the operation is done.
 #[test]
-fn d16_a_crash_or_a_full_disk_at_any_point_loses_no_command() {
+fn a_crash_or_a_full_disk_at_any_point_loses_no_command() {
     for operation in Operation::ALL {
         for effects_done in 0..12 {
             let mut sim = Sim::new();
@@ -426,9 +431,9 @@ enum Before {
     Acting,
 }
 
-/// A command must not be lost if nodeagent had taken it and not begun.
+/// D16: a command must not be lost if nodeagent had taken it and not begun.
 #[test]
-fn d16_what_a_power_cut_leaves() {
+fn what_a_power_cut_leaves() {
     use schemas::CommandState as State;
     let all = [Before::Waiting, Before::HandedOver, Before::Taken, Before::Acting];
     for (operation, before) in
@@ -517,8 +522,9 @@ fn only_the_boot_that_was_told_to_go_down_counts_as_the_proof() {
     assert_eq!(sim.line(Source::Controller, Poweroff), Some((5, schemas::CommandState::Failed)));
 }
 
+/// D16.
 #[test]
-fn d16_a_boot_between_record_and_counter_repeats_no_reboot() {
+fn a_boot_between_record_and_counter_repeats_no_reboot() {
     let mut sim = Sim::new();
     sim.commands.insert(controllers(Reboot), said(2, true));
     sim.faults.after = Some(1);
@@ -530,9 +536,9 @@ fn d16_a_boot_between_record_and_counter_repeats_no_reboot() {
     assert_eq!(sim.zedkube.request, None);
 }
 
-/// A crash while the command of a finished shutdown is cleared for the next operation.
+/// D16: a crash while the command of a finished shutdown is cleared for the next operation.
 #[test]
-fn d16_what_is_done_is_not_carried_out_once_more() {
+fn what_is_done_is_not_carried_out_once_more() {
     for effects_done in 0..12 {
         for fails_when_done in [false, true] {
             let mut sim = Sim::new();
@@ -557,9 +563,9 @@ fn d16_what_is_done_is_not_carried_out_once_more() {
     }
 }
 
-/// zedkube revokes its answer when nodeagent has already begun.
+/// D16: zedkube revokes its answer when nodeagent has already begun.
 #[test]
-fn d16_a_shutdown_that_is_recalled_too_late_is_not_carried_out_once_more() {
+fn a_shutdown_that_is_recalled_too_late_is_not_carried_out_once_more() {
     for restarts in [false, true] {
         let mut sim = Sim::new();
         sim.give(Shutdown, 2);
@@ -687,7 +693,7 @@ fn a_newer_command_of_the_same_kind_needs_no_second_drain() {
 
 /// D28: a COMPLETE for one request does not release another one.
 #[test]
-fn d28_a_shutdown_that_is_done_hands_its_request_but_not_its_answer_to_the_next() {
+fn a_shutdown_that_is_done_hands_its_request_but_not_its_answer_to_the_next() {
     let mut sim = Sim::new();
     sim.give(Shutdown, 2);
     sim.answer(DrainStatus::Complete);

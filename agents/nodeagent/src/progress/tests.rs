@@ -26,7 +26,7 @@ fn from_command_to_action() {
 
 /// D4: EVE's nodeagent starts reboots itself.
 #[test]
-fn d4_without_a_command_nothing_ever_happens() {
+fn without_a_command_nothing_ever_happens() {
     let mut sim = Sim::new();
     for _ in 0..100 {
         sim.sleep(Duration::from_hours(24 * 7));
@@ -373,7 +373,7 @@ fn whether_a_drain_is_in_progress_follows_every_look() {
 
 /// A `/run` that is kept over a boot, with Acting in it, must not reboot the device in each boot again.
 #[test]
-fn f9_what_another_boot_began_is_over() {
+fn what_another_boot_began_is_over() {
     for state in [Taken, Acting, Done, Failed] {
         let mut sim = Sim::new();
         sim.facts.is_activating = state == Taken;
@@ -399,7 +399,7 @@ fn f9_what_another_boot_began_is_over() {
 
 /// A `device.command` that restarts only userspace is used again after each start of nodeagent, up to a limit.
 #[test]
-fn f9_a_means_is_not_used_again_by_a_restart() {
+fn a_means_is_not_used_again_by_a_restart() {
     let mut sim = Sim::new();
     sim.means = 2;
     sim.give(Some(command(Reboot, 7)));
@@ -435,7 +435,7 @@ fn the_time_of_what_was_begun_outlives_a_restart() {
 }
 
 #[test]
-fn f9_a_command_is_begun_three_times_in_one_boot() {
+fn a_command_is_begun_three_times_in_one_boot() {
     let mut sim = Sim::new();
     sim.means = 1;
     for tries in 1..=5 {
@@ -480,7 +480,7 @@ fn a_shutdown_whose_end_was_not_seen_is_begun_again_after_its_time() {
 }
 
 #[test]
-fn f10_the_proof_is_on_disk_before_the_device_is_touched() {
+fn the_proof_is_on_disk_before_the_device_is_touched() {
     for operation in Operation::ALL {
         let mut sim = Sim::new();
         sim.facts.is_activating = true;
@@ -495,7 +495,7 @@ fn f10_the_proof_is_on_disk_before_the_device_is_touched() {
 }
 
 #[test]
-fn f10_without_a_proof_nothing_is_done_but_on_an_operators_word() {
+fn without_a_proof_nothing_is_done_but_on_an_operators_word() {
     let mut sim = Sim::new();
     sim.faults.takes_no_record = true;
     for _ in 0..5 {
@@ -548,7 +548,7 @@ fn a_record_that_cannot_be_removed_is_removed_later() {
 }
 
 #[test]
-fn f13_the_means_are_told_while_nothing_is_commanded() {
+fn the_means_are_told_while_nothing_is_commanded() {
     let mut sim = Sim::new();
     assert_eq!(sim.action.means, None, "not known yet");
     for means in [vec![], vec!["device.command".to_owned()]] {

@@ -85,7 +85,7 @@ async fn a_logind_that_is_there_is_a_means() {
 
 /// D4: EVE's nodeagent starts reboots itself. Ours carries out only what is commanded.
 #[tokio::test]
-async fn d4_without_a_command_logind_is_never_asked() {
+async fn without_a_command_logind_is_never_asked() {
     let (mut device, _bus, mut logind) = device(&[], Script::default()).await;
     for (status, in_progress) in [(DrainStatus::FailedDrain, true), (DrainStatus::Complete, false)] {
         let requested_by = DrainRequester::DeviceOp;

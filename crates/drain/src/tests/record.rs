@@ -17,7 +17,7 @@ fn resumed(bench: &Bench, after: Duration) -> Bench {
 }
 
 #[test]
-fn t50_the_deadline_stays() {
+fn the_deadline_stays() {
     let mut bench =
         Bench::with(Policy { attempt_timeout: Duration::from_mins(10), ..Policy::device() }, None);
     bench.snapshot(guarded(vec![pod("1")], 0, "1"));
@@ -30,7 +30,7 @@ fn t50_the_deadline_stays() {
 }
 
 #[test]
-fn t50_a_deadline_that_passed_in_between_is_a_failure() {
+fn a_deadline_that_passed_in_between_is_a_failure() {
     let bench = Bench::with(Policy { attempt_timeout: Duration::from_mins(10), ..Policy::device() }, None);
     let next = resumed(&bench, Duration::from_mins(11));
     let failure = Failure::Unproven("the time is over; no snapshot of the node has come yet".into());

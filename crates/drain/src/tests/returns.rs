@@ -24,7 +24,7 @@ fn settled() -> Bench {
 }
 
 #[test]
-fn t26_a_pod_that_returns_for_ever_is_evicted_slowly_and_named() {
+fn a_pod_that_returns_for_ever_is_evicted_slowly_and_named() {
     let mut bench = settled();
     let names_node = |uid: &str| PodView { names_node: true, ..of("set", uid) };
     assert_eq!(evicted(&bench.snapshot(with(vec![names_node("0")]))), ["0"]);

@@ -131,7 +131,7 @@ fn a_reattach_that_takes_too_long_is_a_warning() {
 }
 
 #[test]
-fn t45_a_detach_that_takes_too_long_lets_the_next_pod_go() {
+fn a_detach_that_takes_too_long_lets_the_next_pod_go() {
     let mut bench = bench(|_| {});
     bench.snapshot(snapshot(three([0, 0, 0]), all(attached())));
     bench.answer("1", Answer::Accepted);
@@ -213,7 +213,7 @@ fn app(uid: &str, app: &str) -> PodView {
 }
 
 #[test]
-fn t53_a_higher_order_leaves_when_all_of_the_lower_are_gone() {
+fn a_higher_order_leaves_when_all_of_the_lower_are_gone() {
     let mut bench = bench(|policy| policy.rules = ordered(&[("web", -5), ("db", 10)]));
     let (web, plain, db) = (app("1", "web"), pod("2"), app("3", "db"));
     assert_eq!(evicted(&bench.snapshot(with(vec![web.clone(), plain.clone(), db.clone()]))), ["1"]);

@@ -116,7 +116,7 @@ fn the_volumes_of_a_pod() {
 }
 
 #[test]
-fn t37_t38_names_are_compared_exactly() {
+fn names_are_compared_exactly() {
     let csi = |handle: &str| CsiSource { driver: "d".into(), handle: handle.into() };
     for (ours, listed, expected) in [
         ("vol-1", "kubernetes.io/csi/d^vol-1", Attachment::Yes),
@@ -225,7 +225,7 @@ fn the_node_is_not_drained_before_its_volumes_are_detached() {
 }
 
 #[test]
-fn t45_a_detach_that_takes_too_long_fails_the_attempt_or_is_reported() {
+fn a_detach_that_takes_too_long_fails_the_attempt_or_is_reported() {
     for (on_detach_timeout, is_drained) in [(OnDetachTimeout::Fail, false), (OnDetachTimeout::Proceed, true)]
     {
         let mut bench = bench(|volumes| volumes.on_detach_timeout = on_detach_timeout);
@@ -270,7 +270,7 @@ fn a_volume_that_detaches_late_is_detached_all_the_same() {
 }
 
 #[test]
-fn t39_a_shared_volume_is_waited_for_when_its_last_user_is_gone() {
+fn a_shared_volume_is_waited_for_when_its_last_user_is_gone() {
     let mut bench = bench(|_| {});
     let attached = || storage(&["1"], vec![here("1")]);
     let stage = |bench: &Bench| bench.attempt().volumes()["pv-1"].stage;
@@ -381,7 +381,7 @@ fn time_during_an_outage_does_not_count() {
 }
 
 #[test]
-fn t43_the_node_object_goes_away_in_mid_wait() {
+fn the_node_object_goes_away_in_mid_wait() {
     let mut bench = bench(|_| {});
     let attached = || storage(&["1"], vec![here("1")]);
     bench.snapshot(snapshot(vec![using("1", &["1"])], attached()));

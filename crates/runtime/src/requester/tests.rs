@@ -151,7 +151,7 @@ async fn a_drain_from_request_to_answer() {
 
 /// D28: in EVE a COMPLETE releases the agent that reads it first.
 #[tokio::test]
-async fn d28_an_answer_to_somebody_else_releases_nobody() {
+async fn an_answer_to_somebody_else_releases_nobody() {
     let mut device = Device::new(&[]).await;
     device.zedkube.start();
     let mut requester = device.requester(None);
@@ -313,7 +313,7 @@ async fn who_forced_an_answer_and_why_is_in_the_release() {
 
 /// D7: before EVE's zedkube has published anything, EVE's agents take the device down undrained.
 #[tokio::test]
-async fn d7_an_absent_zedkube_is_waited_for_within_limits() {
+async fn an_absent_zedkube_is_waited_for_within_limits() {
     let mut device = Device::new(&[("drain.start.timeout", "10m")]).await;
     let mut requester = device.requester(None);
     ask(&mut requester);
@@ -468,7 +468,7 @@ async fn an_absent_zedkube_is_waited_for_without_limit_if_told_so() {
 
 /// D13, D28: an answer of EVE's zedkube names a number and no request.
 #[tokio::test]
-async fn d13_eves_answer_counts_only_after_another_status() {
+async fn eves_answer_counts_only_after_another_status() {
     let device = Device::new(&[]).await;
     device.zedkube.say(DrainStatus::Complete, EVE_BY_US);
     let mut requester = device.requester(None);
@@ -525,7 +525,7 @@ async fn what_eves_zedkube_says_counts_and_not_what_its_file_holds() {
 
 /// D21: EVE's zedkube starts a second drain beside the first.
 #[tokio::test]
-async fn d21_eves_zedkube_is_not_asked_while_it_drains_for_another() {
+async fn eves_zedkube_is_not_asked_while_it_drains_for_another() {
     let device = Device::new(&[]).await;
     let mut requester = device.requester(None);
     for status in
@@ -538,7 +538,7 @@ async fn d21_eves_zedkube_is_not_asked_while_it_drains_for_another() {
 
 /// D7: NOTSUPPORTED of EVE's zedkube may only mean that it has not read the configuration yet.
 #[tokio::test]
-async fn d7_eves_not_supported_needs_a_word_about_the_cluster() {
+async fn eves_not_supported_needs_a_word_about_the_cluster() {
     let device = Device::new(&[]).await;
     device.zedkube.say(DrainStatus::NotSupported, DrainRequester::None);
     let mut requester = device.requester(None);

@@ -297,8 +297,9 @@ fn our_durations_win_over_eves_numbers() {
     assert_eq!(settings.policy.drain.attempt_timeout, Duration::from_hours(1));
 }
 
+/// D26.
 #[test]
-fn d26_nothing_overflows_at_any_allowed_value() {
+fn nothing_overflows_at_any_allowed_value() {
     let settings = Device::new()
         .controlled("kubernetes.drain.timeout", integer(u32::MAX))
         .controlled("drain.skip.k8sapinotreachable.timeout", integer(u32::MAX))

@@ -413,8 +413,9 @@ fn health_is_asked_before_the_slot_and_with_it() {
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
 }
 
+/// D12.
 #[test]
-fn d12_an_uncordon_is_tried_until_it_works_then_the_slot_goes_back() {
+fn an_uncordon_is_tried_until_it_works_then_the_slot_goes_back() {
     let mut sim = Sim::new();
     sim.reboot();
     sim.pass(20 * SECOND);

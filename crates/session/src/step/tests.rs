@@ -22,8 +22,9 @@ fn a_reboot_request_is_drained_and_answered() {
     assert_eq!(sim.state.requests.iter().map(|r| r.answer).collect::<Vec<_>>(), [Answer::Complete]);
 }
 
+/// D18.
 #[test]
-fn d18_requested_is_shown_a_second_at_least() {
+fn requested_is_shown_a_second_at_least() {
     let mut sim = Sim::new();
     sim.reboot();
     sim.pass(SECOND.checked_sub(Duration::from_millis(1)).unwrap());
@@ -32,8 +33,9 @@ fn d18_requested_is_shown_a_second_at_least() {
     assert_eq!(sim.statuses().last(), Some(&9));
 }
 
+/// D1, D18.
 #[test]
-fn d1_d18_beside_zedbox_nobody_sees_cordoned_and_answers_wait_for_the_redial() {
+fn beside_zedbox_nobody_sees_cordoned_and_answers_wait_for_the_redial() {
     let mut sim = Sim::with(Policy { beside_zedbox: true, ..Policy::device() });
     sim.reboot();
     sim.pass(11 * SECOND);
@@ -71,8 +73,9 @@ fn a_volume_that_stays_attached_fails_the_next_request_as_well() {
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
 }
 
+/// D13, D21.
 #[test]
-fn d13_d21_one_drain_answers_all_who_ask_update_first() {
+fn one_drain_answers_all_who_ask_update_first() {
     let mut sim = Sim::new();
     sim.ask(&[(DrainRequester::DeviceOp, "1"), (DrainRequester::Update, "1")]);
     sim.pass(2 * SECOND);
@@ -110,8 +113,9 @@ fn a_late_request_begins_anew_when_the_node_is_not_empty() {
     );
 }
 
+/// D15.
 #[test]
-fn d15_complete_falls_back_when_it_is_not_true_any_more() {
+fn complete_falls_back_when_it_is_not_true_any_more() {
     for uncordoned in [true, false] {
         let mut sim = Sim::new();
         sim.reboot();
@@ -138,9 +142,9 @@ fn a_late_watch_does_not_take_complete_back() {
     assert_eq!((sim.statuses().last(), sim.state.session.number), (Some(&9), 1));
 }
 
-/// The server answered the list before the pod came, and the answer was long in flight.
+/// D15: the server answered the list before the pod came, and the answer was long in flight.
 #[test]
-fn d15_a_look_that_something_has_overtaken_is_not_believed() {
+fn a_relist_that_something_has_overtaken_is_not_believed() {
     let mut sim = Sim::new();
     sim.reboot();
     sim.pass(10 * SECOND);
@@ -163,8 +167,9 @@ fn d15_a_look_that_something_has_overtaken_is_not_believed() {
     assert_eq!(sim.state.session.number, 2, "a new drain");
 }
 
+/// D14.
 #[test]
-fn d14_cancel_uncordons_from_every_phase() {
+fn cancel_uncordons_from_every_phase() {
     let setups: [(&str, fn(&mut Sim)); 5] = [
         ("Waiting", |sim| sim.others.clear()),
         ("Cordoning", |sim| sim.set(Fault::CordonRefused, true)),
@@ -199,8 +204,9 @@ fn d14_cancel_uncordons_from_every_phase() {
     }
 }
 
+/// D38.
 #[test]
-fn d38_somebody_elses_cordon_is_used_and_stays() {
+fn somebody_elses_cordon_is_used_and_stays() {
     let mut sim = Sim::new();
     sim.own.cordoned = true;
     sim.reboot();
@@ -226,8 +232,9 @@ fn the_cordon_is_tried_ten_times_five_seconds_apart() {
     );
 }
 
+/// D32.
 #[test]
-fn d32_five_attempts_are_really_five() {
+fn five_attempts_are_really_five() {
     let mut sim = Sim::new();
     sim.set(Fault::EvictionRefused, true);
     sim.policy.drain.attempt_timeout = 10 * SECOND;
@@ -274,8 +281,9 @@ fn an_uncordon_by_hand_costs_the_attempt_and_the_next_one_cordons_again() {
     assert_eq!((sim.outcome(), sim.own.cordoned, sim.count("cordon")), (Some(Outcome::Drained), true, 2));
 }
 
+/// D10.
 #[test]
-fn d10_an_unreachable_api_is_waited_for_and_then_complete_or_not() {
+fn an_unreachable_api_is_waited_for_and_then_complete_or_not() {
     for (otherwise, outcome) in
         [(OnUnavailable::Complete, Some(Outcome::ApiUnreachable)), (OnUnavailable::Wait, None)]
     {
@@ -340,8 +348,9 @@ fn an_outage_in_mid_drain_stops_the_clocks() {
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
 }
 
+/// D6.
 #[test]
-fn d6_without_a_peer_the_window_passes_and_nothing_is_cordoned() {
+fn without_a_peer_the_window_passes_and_nothing_is_cordoned() {
     let mut sim = Sim::new();
     sim.others.clear();
     sim.reboot();
@@ -351,8 +360,9 @@ fn d6_without_a_peer_the_window_passes_and_nothing_is_cordoned() {
     assert_eq!((sim.outcome(), sim.count("cordon")), (Some(Outcome::NoSchedulablePeer), 0));
 }
 
+/// D6.
 #[test]
-fn d6_who_counts_as_a_peer() {
+fn who_counts_as_a_peer() {
     let change: [(&str, fn(&mut NodeView), bool); 4] = [
         ("ready", |_| {}, true),
         ("cordoned", |node| node.cordoned = true, false),
@@ -396,8 +406,9 @@ fn a_cordon_from_before_the_boot_is_taken_back_when_the_node_is_ready() {
     assert!(!sim.own.cordoned);
 }
 
+/// D12.
 #[test]
-fn d12_an_uncordon_is_retried_for_ever() {
+fn an_uncordon_is_retried_for_ever() {
     let mut sim = Sim::new();
     sim.reboot();
     sim.pass(2 * SECOND);
@@ -421,8 +432,9 @@ fn no_member_is_not_supported_and_nothing_is_drained() {
     assert_eq!((sim.statuses().last(), sim.count("cordon")), (Some(&1), 0));
 }
 
+/// D22.
 #[test]
-fn d22_a_change_of_the_cluster_config_disturbs_no_drain() {
+fn a_change_of_the_cluster_config_disturbs_no_drain() {
     let facts = |valid| Facts { has_kubeconfig: true, eve_config_valid: valid, ..Facts::default() };
     let mut sim = Sim::new();
     sim.set(Fault::EvictionRefused, true);

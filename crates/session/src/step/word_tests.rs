@@ -24,8 +24,9 @@ fn blocked(requesters: &[(DrainRequester, &str)]) -> Sim {
     sim
 }
 
+/// D27.
 #[test]
-fn d27_it_applies_at_once() {
+fn it_applies_at_once() {
     let mut sim = blocked(&[(DeviceOp, "1")]);
     sim.send(order(DrainOrder::Complete(DeviceOp)));
     assert_eq!(
@@ -34,8 +35,9 @@ fn d27_it_applies_at_once() {
     );
 }
 
+/// D30.
 #[test]
-fn d30_the_drain_stops_and_shows_nothing_after_it() {
+fn the_drain_stops_and_shows_nothing_after_it() {
     let mut sim = blocked(&[(DeviceOp, "1")]);
     sim.done.clear();
     sim.send(order(DrainOrder::Complete(Operator)));
@@ -44,8 +46,9 @@ fn d30_the_drain_stops_and_shows_nothing_after_it() {
     assert_eq!(sim.count("evict"), 0);
 }
 
+/// D28.
 #[test]
-fn d28_it_answers_only_whom_it_names_and_the_others_are_drained_on() {
+fn it_answers_only_whom_it_names_and_the_others_are_drained_on() {
     let mut sim = blocked(&[(DeviceOp, "1"), (Update, "1")]);
     sim.send(order(DrainOrder::Complete(Update)));
     assert_eq!(sim.published, [(5, 2), (9, 3)]);
@@ -60,8 +63,9 @@ fn d28_it_answers_only_whom_it_names_and_the_others_are_drained_on() {
     assert_eq!((answer(&sim, Update), answer(&sim, DeviceOp)), (Answer::Forced, Answer::Complete));
 }
 
+/// D29.
 #[test]
-fn d29_without_a_request_it_is_shown_and_waits_for_one() {
+fn without_a_request_it_is_shown_and_waits_for_one() {
     let mut sim = Sim::new();
     sim.send(order(DrainOrder::Complete(DeviceOp)));
     assert_eq!(sim.published.last(), Some(&(9, 2)));
@@ -81,8 +85,9 @@ fn d29_without_a_request_it_is_shown_and_waits_for_one() {
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
 }
 
+/// D29.
 #[test]
-fn d29_it_does_not_wait_for_ever_nor_for_others() {
+fn it_does_not_wait_for_ever_nor_for_others() {
     for (requester, wait, forced) in
         [(DeviceOp, 9 * MINUTE, true), (DeviceOp, 11 * MINUTE, false), (Update, MINUTE, false)]
     {
@@ -107,10 +112,10 @@ fn after_a_failed_drain_it_answers_what_stands() {
     assert_eq!(sim.published.last(), Some(&(9, 2)));
 }
 
-/// An order for a requester that has not asked is shown long enough to be seen; then the others see their own answer
+/// D29: an order for a requester that has not asked is shown long enough to be seen; then the others see their own answer
 /// again.
 #[test]
-fn d29_an_answer_that_nobody_asked_for_does_not_stay() {
+fn an_answer_that_nobody_asked_for_does_not_stay() {
     for (fault, answer) in [(None, (9, 2)), (Some(Fault::CordonRefused), (6, 2))] {
         let mut sim = Sim::new();
         if let Some(fault) = fault {
@@ -131,8 +136,9 @@ fn d29_an_answer_that_nobody_asked_for_does_not_stay() {
     }
 }
 
+/// D30.
 #[test]
-fn d30_disable_releases_who_waits_and_stays() {
+fn disable_releases_who_waits_and_stays() {
     let mut sim = blocked(&[(DeviceOp, "1"), (Update, "1")]);
     sim.send(order(DrainOrder::Disable));
     sim.pass(20 * SECOND);

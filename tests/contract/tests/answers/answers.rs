@@ -1,4 +1,4 @@
-//! `t01_…` to `t15_…`: the server's answers to an eviction.
+//! The server's answers to an eviction.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn is_gone(place: &Place<'_>, pod: &str) -> Result<bool> {
 }
 
 /// The budget's watch causes the next try: by the clock it would be due in 50 minutes.
-pub(crate) async fn t01_a_budget_refuses_until_it_has_room(target: &Target) -> Result<()> {
+pub(crate) async fn a_budget_refuses_until_it_has_room(target: &Target) -> Result<()> {
     let place = Place::new(target, "t01").await?;
     place.pods(&[("a", Ready)]).await?;
     place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn t01_a_budget_refuses_until_it_has_room(target: &Target) -> R
 }
 
 /// A 429 without a budget: plain text, and `Retry-After: 1`.
-pub(crate) async fn t02_a_busy_server_is_asked_again_when_it_says(target: &Target) -> Result<()> {
+pub(crate) async fn a_busy_server_is_asked_again_when_it_says(target: &Target) -> Result<()> {
     let place = Place::new(target, "t02").await?;
     let user = place.namespace.as_str();
     place.pods(&[("a", Ready)]).await?;
@@ -102,7 +102,7 @@ fn machine(target: &Target, place: &Place<'_>) -> Result<Value> {
 }
 
 /// The webhook chooses the code itself, and it is the same as a budget's.
-pub(crate) async fn t03_a_webhook_denies(target: &Target) -> Result<()> {
+pub(crate) async fn a_webhook_denies(target: &Target) -> Result<()> {
     const WHY: &str = "VMI vm is configured with an eviction strategy but is not live-migratable";
     let place = Place::new(target, "t03").await?;
     let mut launcher = objects::bound_pod("launcher", &place.node, objects::Kubelet::Quick);
@@ -128,7 +128,7 @@ pub(crate) async fn t03_a_webhook_denies(target: &Target) -> Result<()> {
 }
 
 /// A 500 without a reason. When a person removes one budget, the drain sees it at once.
-pub(crate) async fn t04_two_budgets(target: &Target) -> Result<()> {
+pub(crate) async fn two_budgets(target: &Target) -> Result<()> {
     let place = Place::new(target, "t04").await?;
     place.pods(&[("a", Ready)]).await?;
     place.budget("p", &json!({"minAvailable": 0}), [1, 1, 0, 1]).await?;
@@ -149,7 +149,7 @@ pub(crate) async fn t04_two_budgets(target: &Target) -> Result<()> {
 }
 
 /// 409: the pod that the drain wanted to evict is gone; the pod that has its name now must not be evicted for it.
-pub(crate) async fn t05_another_uid_on_the_same_node(target: &Target) -> Result<()> {
+pub(crate) async fn another_uid_on_the_same_node(target: &Target) -> Result<()> {
     let place = Place::new(target, "t05").await?;
     // No node acts on these pods: kwok deletes by name, and on a busy machine it took the new pod for the old one.
     place.pods(&[("a", Pending)]).await?;
@@ -173,7 +173,7 @@ pub(crate) async fn t05_another_uid_on_the_same_node(target: &Target) -> Result<
 }
 
 /// A conflict says that the pod was changed, not that it is gone.
-pub(crate) async fn t06_another_version_is_no_other_pod(target: &Target) -> Result<()> {
+pub(crate) async fn another_version_is_no_other_pod(target: &Target) -> Result<()> {
     let place = Place::new(target, "t06").await?;
     place.pods(&[("a", Ready)]).await?;
     let message = "Operation cannot be fulfilled on Pod \"a\": the ResourceVersion in the precondition (1) does not \
@@ -194,7 +194,7 @@ pub(crate) async fn t06_another_version_is_no_other_pod(target: &Target) -> Resu
 
 /// Evictions never succeed in this namespace; a deletion with the pod's own grace does. A pod that is already
 /// terminating is left alone.
-pub(crate) async fn t07_a_terminating_namespace_takes_deletions_only(target: &Target) -> Result<()> {
+pub(crate) async fn a_terminating_namespace_takes_deletions_only(target: &Target) -> Result<()> {
     let place = Place::new(target, "t07").await?;
     place.pods(&[("a", ReadyForLong), ("ending", ReadyForLong)]).await?;
     let own = json!({"gracePeriodSeconds": 9});
@@ -241,7 +241,7 @@ pub(crate) async fn t07_a_terminating_namespace_takes_deletions_only(target: &Ta
 
 /// The evictions are tried again for half a minute, because servers refuse for moments after a restart; then the report
 /// names the missing right.
-pub(crate) async fn t08_no_right_to_evict_is_final(target: &Target) -> Result<()> {
+pub(crate) async fn no_right_to_evict_is_final(target: &Target) -> Result<()> {
     let place = Place::new(target, "t08").await?;
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
     let client = target.client_without(&place.namespace, "create", "pods/eviction").await?;
@@ -269,7 +269,7 @@ pub(crate) async fn t08_no_right_to_evict_is_final(target: &Target) -> Result<()
 }
 
 /// A 403 about numbers. The API accepts no such status, so the test writes it into the store.
-pub(crate) async fn t09_a_negative_budget_passes(target: &Target) -> Result<()> {
+pub(crate) async fn a_negative_budget_passes(target: &Target) -> Result<()> {
     let place = Place::new(target, "t09").await?;
     place.pods(&[("a", Ready)]).await?;
     place.budget("p", &json!({"minAvailable": 0}), [1, 1, 0, 1]).await?;
@@ -289,7 +289,7 @@ pub(crate) async fn t09_a_negative_budget_passes(target: &Target) -> Result<()> 
 }
 
 /// The other 403 about numbers: more disruptions than the server keeps, and no controller that counts them off.
-pub(crate) async fn t09_too_many_disrupted_pods_pass(target: &Target) -> Result<()> {
+pub(crate) async fn too_many_disrupted_pods_pass(target: &Target) -> Result<()> {
     let place = Place::new(target, "t09").await?;
     place.pods(&[("a", Ready)]).await?;
     place.budget("p", &json!({"minAvailable": 0}), [1, 1, 0, 1]).await?;
@@ -310,7 +310,7 @@ pub(crate) async fn t09_too_many_disrupted_pods_pass(target: &Target) -> Result<
 }
 
 /// A 504 with `retryAfterSeconds`.
-pub(crate) async fn t10_write_conflicts_on_a_budget_pass(target: &Target) -> Result<()> {
+pub(crate) async fn write_conflicts_on_a_budget_pass(target: &Target) -> Result<()> {
     let place = Place::new(target, "t10").await?;
     place.pods(&[("a", Ready)]).await?;
     let message = "Timeout: couldn't update PodDisruptionBudget \"p\" due to conflicts";
@@ -329,7 +329,7 @@ pub(crate) async fn t10_write_conflicts_on_a_budget_pass(target: &Target) -> Res
 }
 
 /// It is unknown whether the server has acted: the snapshot shows it. A pod that terminates is not evicted again.
-pub(crate) async fn t11_the_connection_breaks_after_the_server_has_acted(target: &Target) -> Result<()> {
+pub(crate) async fn the_connection_breaks_after_the_server_has_acted(target: &Target) -> Result<()> {
     let place = Place::new(target, "t11").await?;
     place.pods(&[("a", ReadyForLong)]).await?;
     next_eviction(target, Effect::ResetAfter)?;
@@ -348,7 +348,7 @@ pub(crate) async fn t11_the_connection_breaks_after_the_server_has_acted(target:
     Ok(())
 }
 
-pub(crate) async fn t11_the_connection_breaks_before_the_server_has_acted(target: &Target) -> Result<()> {
+pub(crate) async fn the_connection_breaks_before_the_server_has_acted(target: &Target) -> Result<()> {
     let place = Place::new(target, "t11").await?;
     place.pods(&[("a", Ready)]).await?;
     next_eviction(target, Effect::ResetBefore)?;
@@ -366,7 +366,7 @@ pub(crate) async fn t11_the_connection_breaks_before_the_server_has_acted(target
 }
 
 /// Success with a Status as its body. Each pod is evicted once.
-pub(crate) async fn t12_a_success_of_201_is_believed_at_once(target: &Target) -> Result<()> {
+pub(crate) async fn a_success_of_201_is_believed_at_once(target: &Target) -> Result<()> {
     let place = Place::new(target, "t12").await?;
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
     let client = target.client(&place.namespace).await?;
@@ -380,7 +380,7 @@ pub(crate) async fn t12_a_success_of_201_is_believed_at_once(target: &Target) ->
 }
 
 /// The documentation says 200; any 2xx means success.
-pub(crate) async fn t13_a_success_of_another_code(target: &Target) -> Result<()> {
+pub(crate) async fn a_success_of_another_code(target: &Target) -> Result<()> {
     let success = |code: u16| {
         let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
         Reply::json(code, &body)
@@ -405,7 +405,7 @@ pub(crate) async fn t13_a_success_of_another_code(target: &Target) -> Result<()>
 }
 
 /// 404: the pod is gone, as wanted.
-pub(crate) async fn t14_a_pod_that_is_gone(target: &Target) -> Result<()> {
+pub(crate) async fn a_pod_that_is_gone(target: &Target) -> Result<()> {
     let place = Place::new(target, "t14").await?;
     place.pods(&[("a", Ready)]).await?;
     let (pod, cordoned) = (place.pod_id("a").await?, place.cordoned().await?);
@@ -417,7 +417,7 @@ pub(crate) async fn t14_a_pod_that_is_gone(target: &Target) -> Result<()> {
 }
 
 /// The answer is only a claim; the list is the proof.
-pub(crate) async fn t14_a_404_that_the_list_contradicts(target: &Target) -> Result<()> {
+pub(crate) async fn a_404_that_the_list_contradicts(target: &Target) -> Result<()> {
     let place = Place::new(target, "t14").await?;
     place.pods(&[("a", Ready)]).await?;
     let missing = refusal(404, "NotFound", "pods \"a\" not found", &json!({"name": "a", "kind": "pods"}));
@@ -435,7 +435,7 @@ pub(crate) async fn t14_a_404_that_the_list_contradicts(target: &Target) -> Resu
 }
 
 /// 404 for the subresource: pods can only be deleted, with their own grace, and only the meant pod.
-pub(crate) async fn t15_a_server_without_evictions(target: &Target) -> Result<()> {
+pub(crate) async fn a_server_without_evictions(target: &Target) -> Result<()> {
     let place = Place::new(target, "t15").await?;
     place.pods(&[("a", Ready), ("b", Ready)]).await?;
     let uids = [place.pod_id("a").await?.uid, place.pod_id("b").await?.uid];
@@ -455,7 +455,7 @@ pub(crate) async fn t15_a_server_without_evictions(target: &Target) -> Result<()
 
 /// The 404 comes from a proxy, or is about a budget that was just deleted: no reason to delete pods without asking
 /// budgets.
-pub(crate) async fn t15_a_404_of_something_else_deletes_nothing(target: &Target) -> Result<()> {
+pub(crate) async fn a_404_of_something_else_deletes_nothing(target: &Target) -> Result<()> {
     let budget = json!({"name": "p", "group": "policy", "kind": "poddisruptionbudgets"});
     for reply in [
         Reply::text(404, "404 page not found\n"),

@@ -1,4 +1,4 @@
-//! `t16_…` to `t18_…`: another pod with the same name is another pod.
+//! Another pod with the same name is another pod.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -53,7 +53,7 @@ async fn is_still(place: &Place<'_>, pod: &Value) -> Result<()> {
 }
 
 /// The pod tolerates the cordon and fits nowhere else, so it comes back: a new pod that has to leave as well.
-pub(crate) async fn t16_the_same_name_on_the_same_node(target: &Target) -> Result<()> {
+pub(crate) async fn the_same_name_on_the_same_node(target: &Target) -> Result<()> {
     let place = Place::new(target, "t16").await?;
     let all = json!([{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]);
     let first = database(&place, &all).await?;
@@ -97,7 +97,7 @@ pub(crate) async fn t16_the_same_name_on_the_same_node(target: &Target) -> Resul
 
 /// After a refusal the pod moves. The pod with its name on the other node is not evicted, however often the drain
 /// tries.
-pub(crate) async fn t17_the_same_name_on_another_node(target: &Target) -> Result<()> {
+pub(crate) async fn the_same_name_on_another_node(target: &Target) -> Result<()> {
     let place = Place::new(target, "t17").await?;
     let old = database(&place, &json!([])).await?;
     place.create("poddisruptionbudgets", &objects::budget("p", "db", &json!({"minAvailable": 1}))).await?;
@@ -119,7 +119,7 @@ pub(crate) async fn t17_the_same_name_on_another_node(target: &Target) -> Result
 }
 
 /// The last safeguard: the call contains the UID.
-pub(crate) async fn t18_the_uid_changes_before_the_call(target: &Target) -> Result<()> {
+pub(crate) async fn the_uid_changes_before_the_call(target: &Target) -> Result<()> {
     let place = Place::new(target, "t18").await?;
     let old = database(&place, &json!([])).await?;
     let cordoned = place.cordoned().await?;
@@ -132,7 +132,7 @@ pub(crate) async fn t18_the_uid_changes_before_the_call(target: &Target) -> Resu
 
 /// The drain's watch of pods hangs, so its call is based on old knowledge. The server answers 409; the list shows the
 /// present pod.
-pub(crate) async fn t18_the_uid_changes_between_look_and_call(target: &Target) -> Result<()> {
+pub(crate) async fn the_uid_changes_between_list_and_call(target: &Target) -> Result<()> {
     for stays in [true, false] {
         let place = Place::new(target, "t18").await?;
         let old = place.pods(&[("a", Ready)]).await?;

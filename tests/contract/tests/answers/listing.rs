@@ -1,4 +1,4 @@
-//! `t25_…` to `t28_…`: the list of the node's pods, and what it proves.
+//! The list of the node's pods, and what it proves.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn is_gone(place: &Place<'_>, pod: &str) -> Result<bool> {
 }
 
 /// The scheduler puts the pod on the node in the middle of the drain.
-pub(crate) async fn t25_a_pod_that_tolerates_the_cordon_arrives(target: &Target) -> Result<()> {
+pub(crate) async fn a_pod_that_tolerates_the_cordon_arrives(target: &Target) -> Result<()> {
     let place = Place::new(target, "t25").await?;
     place.pods(&[("a", Ready)]).await?;
     place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
@@ -76,7 +76,7 @@ async fn until_slow(drain: &mut Drain, owner: &str) -> Result<()> {
 }
 
 /// Such a drain does not succeed however long it lasts, and the server does not get too many requests meanwhile.
-pub(crate) async fn t26_a_pod_that_names_the_node_returns_for_ever(target: &Target) -> Result<()> {
+pub(crate) async fn a_pod_that_names_the_node_returns_for_ever(target: &Target) -> Result<()> {
     let place = Place::new(target, "t26").await?;
     let owner = stubborn(&place).await?;
     let client = target.client(&place.namespace).await?;
@@ -94,7 +94,7 @@ pub(crate) async fn t26_a_pod_that_names_the_node_returns_for_ever(target: &Targ
 }
 
 /// The remedy that the report names.
-pub(crate) async fn t26_its_owners_end_ends_it(target: &Target) -> Result<()> {
+pub(crate) async fn its_owners_end_ends_it(target: &Target) -> Result<()> {
     let place = Place::new(target, "t26").await?;
     let owner = stubborn(&place).await?;
     let client = target.client(&place.namespace).await?;
@@ -119,7 +119,7 @@ async fn five_that_stay(place: &Place<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn t27_a_list_of_several_pages(target: &Target) -> Result<()> {
+pub(crate) async fn a_list_of_several_pages(target: &Target) -> Result<()> {
     let place = Place::new(target, "t27").await?;
     five_that_stay(&place).await?;
     place.pods(&[("z", Ready)]).await?;
@@ -159,7 +159,7 @@ fn expired_page() -> Effect {
     ))
 }
 
-pub(crate) async fn t27_the_next_page_has_expired(target: &Target) -> Result<()> {
+pub(crate) async fn the_next_page_has_expired(target: &Target) -> Result<()> {
     let place = Place::new(target, "t27").await?;
     five_that_stay(&place).await?;
     place.pods(&[("z", Ready)]).await?;
@@ -179,7 +179,7 @@ pub(crate) async fn t27_the_next_page_has_expired(target: &Target) -> Result<()>
     Ok(())
 }
 
-pub(crate) async fn t27_a_list_that_always_expires_is_no_proof(target: &Target) -> Result<()> {
+pub(crate) async fn a_list_that_always_expires_is_no_proof(target: &Target) -> Result<()> {
     let place = Place::new(target, "t27").await?;
     five_that_stay(&place).await?;
     let client = target.client(&place.namespace).await?;
@@ -212,7 +212,7 @@ pub(crate) async fn t27_a_list_that_always_expires_is_no_proof(target: &Target) 
 }
 
 /// The list of a watch has pages of 500 objects.
-pub(crate) async fn t27_the_watches_first_list_expires(target: &Target) -> Result<()> {
+pub(crate) async fn the_watches_first_list_expires(target: &Target) -> Result<()> {
     let place = Place::new(target, "t27").await?;
     let fake = fake(target)?;
     for number in 0..501 {
@@ -238,7 +238,7 @@ pub(crate) async fn t27_the_watches_first_list_expires(target: &Target) -> Resul
 }
 
 /// No cache may answer the final list: it names no version.
-pub(crate) async fn t28_the_proof_is_a_consistent_list(target: &Target) -> Result<()> {
+pub(crate) async fn the_proof_is_a_consistent_list(target: &Target) -> Result<()> {
     let place = Place::new(target, "t28").await?;
     place.pods(&[("k", Pending)]).await?;
     place.patch("pods/k", &json!({"metadata": {"labels": {"ebb.dev/drain": "skip"}}})).await?;
@@ -265,7 +265,7 @@ fn empty_list(revision: u64) -> Effect {
     ))
 }
 
-pub(crate) async fn t28_an_empty_cache_proves_nothing(target: &Target) -> Result<()> {
+pub(crate) async fn an_empty_cache_proves_nothing(target: &Target) -> Result<()> {
     let place = Place::new(target, "t28").await?;
     place.pods(&[("a", Ready)]).await?;
     let fake = fake(target)?;
@@ -281,7 +281,7 @@ pub(crate) async fn t28_an_empty_cache_proves_nothing(target: &Target) -> Result
 
 /// A cache that never shows the pod does not end the drain either, while the pod does not end: what a relist has shown
 /// stays known.
-pub(crate) async fn t28_a_cache_that_stays_empty_ends_in_failure(target: &Target) -> Result<()> {
+pub(crate) async fn a_cache_that_stays_empty_ends_in_failure(target: &Target) -> Result<()> {
     let place = Place::new(target, "t28").await?;
     place.pods(&[("a", ReadyForLong)]).await?;
     let fake = fake(target)?;

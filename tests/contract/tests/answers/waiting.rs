@@ -1,4 +1,4 @@
-//! `t19_…` to `t24_…`: waiting until the pod is gone.
+//! Waiting until the pod is gone.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn kill(place: &Place<'_>) -> Result<Value> {
 }
 
 /// The lists that should prove that the pod is gone fail: that is neither a proof nor the end of the drain.
-pub(crate) async fn t19_failing_lists_prove_nothing(target: &Target) -> Result<()> {
+pub(crate) async fn failing_lists_prove_nothing(target: &Target) -> Result<()> {
     let place = Place::new(target, "t19").await?;
     place.pods(&[("a", Ready)]).await?;
     let client = target.client(&place.namespace).await?;
@@ -63,7 +63,7 @@ pub(crate) async fn t19_failing_lists_prove_nothing(target: &Target) -> Result<(
 }
 
 /// After a conflict the drain reads the pod itself. A failed read does not mean that the pod is gone.
-pub(crate) async fn t19_a_failing_get_proves_nothing(target: &Target) -> Result<()> {
+pub(crate) async fn a_failing_get_proves_nothing(target: &Target) -> Result<()> {
     let place = Place::new(target, "t19").await?;
     place.pods(&[("a", Ready)]).await?;
     let client = target.client(&place.namespace).await?;
@@ -88,7 +88,7 @@ pub(crate) async fn t19_a_failing_get_proves_nothing(target: &Target) -> Result<
 
 /// Watches that the server ends, in order or in the middle, continue where they were: changes of budgets and pods are
 /// seen.
-pub(crate) async fn t20_watches_end_and_go_on(target: &Target) -> Result<()> {
+pub(crate) async fn watches_end_and_go_on(target: &Target) -> Result<()> {
     let cuts: [fn(&FakeCluster, &str); 2] = [
         |fake, resource| fake.faults().cut_watches(Some(resource)),
         |fake, resource| fake.faults().break_watches(Some(resource)),
@@ -108,7 +108,7 @@ pub(crate) async fn t20_watches_end_and_go_on(target: &Target) -> Result<()> {
 }
 
 /// A watch that the server cannot continue is started again with a list.
-pub(crate) async fn t20_a_watch_is_told_410(target: &Target) -> Result<()> {
+pub(crate) async fn a_watch_is_told_410(target: &Target) -> Result<()> {
     // The real server sends the 410 as an event of a watch that has begun well; a proxy may send it in any way.
     let event = Effect::Answer(Reply::json(200, &json!({"type": "ERROR", "object": expired()})));
     let answer = Effect::Answer(Reply::json(410, &expired()));
@@ -149,7 +149,7 @@ async fn drain_across(target: &Target, place: &Place<'_>, cut: impl Fn(&str) -> 
 
 /// The server restarts and knows no earlier version: all watches end, and each gets a 410. While the server is away,
 /// the drain does nothing; when it is back, the drain waits for the scheduler's stale cache.
-pub(crate) async fn t20_the_server_is_another_one_now(target: &Target) -> Result<()> {
+pub(crate) async fn the_server_is_another_one_now(target: &Target) -> Result<()> {
     let place = Place::new(target, "t20").await?;
     place.pods(&[("a", Ready)]).await?;
     place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
@@ -175,7 +175,7 @@ pub(crate) async fn t20_the_server_is_another_one_now(target: &Target) -> Result
 
 /// The pod is reported as stuck 30 s after its grace, with the finalizer's name; it is gone as soon as the finalizer
 /// is.
-pub(crate) async fn t21_a_finalizer_holds_the_pod(target: &Target) -> Result<()> {
+pub(crate) async fn a_finalizer_holds_the_pod(target: &Target) -> Result<()> {
     let place = Place::new(target, "t21").await?;
     let mut pod = objects::bound_pod("a", &place.node, objects::Kubelet::Quick);
     pod["metadata"]["finalizers"] = json!(["example.org/hold"]);
@@ -215,7 +215,7 @@ async fn slow_pod(place: &Place<'_>) -> Result<()> {
 }
 
 /// The deadline is a failure. The pod is not reported as stuck before, because its grace is not over.
-pub(crate) async fn t22_a_grace_longer_than_the_attempt(target: &Target) -> Result<()> {
+pub(crate) async fn a_grace_longer_than_the_attempt(target: &Target) -> Result<()> {
     let place = Place::new(target, "t22").await?;
     slow_pod(&place).await?;
     let client = target.client(&place.namespace).await?;
@@ -239,7 +239,7 @@ pub(crate) async fn t22_a_grace_longer_than_the_attempt(target: &Target) -> Resu
 }
 
 /// At the deadline the report says that a pod still has grace, and how much.
-pub(crate) async fn t22_the_report_says_that_grace_is_left(target: &Target) -> Result<()> {
+pub(crate) async fn the_report_says_that_grace_is_left(target: &Target) -> Result<()> {
     let place = Place::new(target, "t22").await?;
     slow_pod(&place).await?;
     let client = target.client(&place.namespace).await?;
@@ -253,7 +253,7 @@ pub(crate) async fn t22_the_report_says_that_grace_is_left(target: &Target) -> R
 }
 
 /// A pod that was terminating before: its grace is not over, so the drain waits for it and does not evict it again.
-pub(crate) async fn t23_a_deletion_in_the_future(target: &Target) -> Result<()> {
+pub(crate) async fn a_deletion_in_the_future(target: &Target) -> Result<()> {
     let place = Place::new(target, "t23").await?;
     place.pods(&[("a", ReadyForLong)]).await?;
     let long = json!({"gracePeriodSeconds": 3000});
@@ -282,9 +282,9 @@ fn skipping(policy: Policy) -> Policy {
     Policy { skip_wait_for_delete: Some(Duration::from_secs(10)), ..policy }
 }
 
-/// The opposite of `t23_a_deletion_in_the_future`: a deletion that is overdue for long enough is not waited for, and
+/// The opposite of `a_deletion_in_the_future`: a deletion that is overdue for long enough is not waited for, and
 /// the report says so.
-pub(crate) async fn t23_a_deletion_that_is_overdue(target: &Target) -> Result<()> {
+pub(crate) async fn a_deletion_that_is_overdue(target: &Target) -> Result<()> {
     let place = Place::new(target, "t23").await?;
     place.pods(&[("a", ReadyForLong)]).await?;
     place.caller().delete(&place.path("pods/a"), &json!({"gracePeriodSeconds": 30})).await?.object()?;
@@ -298,7 +298,7 @@ pub(crate) async fn t23_a_deletion_that_is_overdue(target: &Target) -> Result<()
 }
 
 /// All times in objects are the server's, and so is the clock with which they are compared.
-pub(crate) async fn t24_the_servers_clock_is_another_one(_: &Target) -> Result<()> {
+pub(crate) async fn the_servers_clock_is_another_one(_: &Target) -> Result<()> {
     for hours in [-50_000, -1, 1, 50_000] {
         let target = Target::fake_ahead(SignedDuration::from_hours(hours))?;
         on_another_clock(&target).await.with_context(|| format!("ahead by {hours} h"))?;

@@ -1,4 +1,4 @@
-//! `t47_…` to `t55_…`: deadlines, cancelling, restarts, cordons, order, limits, dry runs.
+//! Deadlines, cancelling, restarts, cordons, order, limits, dry runs.
 
 use std::time::Duration;
 
@@ -50,28 +50,28 @@ async fn deadline(target: &Target, at: At) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn t47_a_deadline_while_blocked(target: &Target) -> Result<()> {
+pub(crate) async fn a_deadline_while_blocked(target: &Target) -> Result<()> {
     deadline(target, At::Blocked).await
 }
 
-pub(crate) async fn t47_a_deadline_while_pods_wait_for_their_turn(target: &Target) -> Result<()> {
+pub(crate) async fn a_deadline_while_pods_wait_for_their_turn(target: &Target) -> Result<()> {
     deadline(target, At::Waiting).await
 }
 
-pub(crate) async fn t47_a_deadline_while_terminating(target: &Target) -> Result<()> {
+pub(crate) async fn a_deadline_while_terminating(target: &Target) -> Result<()> {
     deadline(target, At::Terminating).await
 }
 
-pub(crate) async fn t47_a_deadline_while_detaching(target: &Target) -> Result<()> {
+pub(crate) async fn a_deadline_while_detaching(target: &Target) -> Result<()> {
     deadline(target, At::Detaching).await
 }
 
-pub(crate) async fn t47_a_deadline_while_proving(target: &Target) -> Result<()> {
+pub(crate) async fn a_deadline_while_proving(target: &Target) -> Result<()> {
     deadline(target, At::Verifying).await
 }
 
 /// The call's own time limit (10 s) ends it: the attempt has not begun.
-pub(crate) async fn t47_a_deadline_while_cordoning(target: &Target) -> Result<()> {
+pub(crate) async fn a_deadline_while_cordoning(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t47").await?;
     scene.place.pods(&[("a", Ready)]).await?;
     let held = target.hold_node(&scene.place.namespace, &scene.place.node).await?;
@@ -83,7 +83,7 @@ pub(crate) async fn t47_a_deadline_while_cordoning(target: &Target) -> Result<()
     Ok(())
 }
 
-pub(crate) async fn t47_a_deadline_while_the_server_is_busy(target: &Target) -> Result<()> {
+pub(crate) async fn a_deadline_while_the_server_is_busy(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t47").await?;
     scene.place.pods(&[("a", Ready)]).await?;
     // The server never refuses administrators; the missing right is not needed here.
@@ -144,23 +144,23 @@ async fn is_silent(scene: &Scene<'_>, before: usize) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn t48_a_cancel_while_blocked(target: &Target) -> Result<()> {
+pub(crate) async fn a_cancel_while_blocked(target: &Target) -> Result<()> {
     cancel(target, At::Blocked).await
 }
 
-pub(crate) async fn t48_a_cancel_while_pods_wait_for_their_turn(target: &Target) -> Result<()> {
+pub(crate) async fn a_cancel_while_pods_wait_for_their_turn(target: &Target) -> Result<()> {
     cancel(target, At::Waiting).await
 }
 
-pub(crate) async fn t48_a_cancel_while_terminating(target: &Target) -> Result<()> {
+pub(crate) async fn a_cancel_while_terminating(target: &Target) -> Result<()> {
     cancel(target, At::Terminating).await
 }
 
-pub(crate) async fn t48_a_cancel_while_detaching(target: &Target) -> Result<()> {
+pub(crate) async fn a_cancel_while_detaching(target: &Target) -> Result<()> {
     cancel(target, At::Detaching).await
 }
 
-pub(crate) async fn t48_a_cancel_while_proving(target: &Target) -> Result<()> {
+pub(crate) async fn a_cancel_while_proving(target: &Target) -> Result<()> {
     cancel(target, At::Verifying).await
 }
 
@@ -179,7 +179,7 @@ async fn drop_at(scene: &Scene<'_>, verb: &str, resource: &str, number: usize) -
 }
 
 /// The call under way is given up as well: it has no effect when the server goes on.
-pub(crate) async fn t48_a_cancel_while_cordoning(target: &Target) -> Result<()> {
+pub(crate) async fn a_cancel_while_cordoning(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t48").await?;
     let held = target.hold_node(&scene.place.namespace, &scene.place.node).await?;
     drop_at(&scene, "patch", "nodes", 1).await?;
@@ -190,7 +190,7 @@ pub(crate) async fn t48_a_cancel_while_cordoning(target: &Target) -> Result<()> 
     Ok(())
 }
 
-pub(crate) async fn t48_a_cancel_while_evicting(target: &Target) -> Result<()> {
+pub(crate) async fn a_cancel_while_evicting(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t48").await?;
     scene.place.pods(&[("a", Ready), ("b", Ready)]).await?;
     let held = target.hold_evictions(&scene.place.namespace).await?;
@@ -204,7 +204,7 @@ pub(crate) async fn t48_a_cancel_while_evicting(target: &Target) -> Result<()> {
 
 /// The first refusal is enough: the pod is deleted with its own grace, without asking the budget. The drain does not
 /// hang (MCM's does).
-pub(crate) async fn t49_no_retries(target: &Target) -> Result<()> {
+pub(crate) async fn no_retries(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t49").await?;
     scene.place.pods(&[("a", ReadyForLong)]).await?;
     scene.place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
@@ -222,7 +222,7 @@ pub(crate) async fn t49_no_retries(target: &Target) -> Result<()> {
 }
 
 /// Times of zero neither hang nor lead to success by themselves.
-pub(crate) async fn t49_no_time(target: &Target) -> Result<()> {
+pub(crate) async fn no_time(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t49").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
     let held = disks.pod_with_disk("a", Kubelet::Quick).await?;
@@ -243,7 +243,7 @@ pub(crate) async fn t49_no_time(target: &Target) -> Result<()> {
     disks.release(&held, node).await
 }
 
-pub(crate) async fn t50_a_restart_keeps_the_deadline(target: &Target) -> Result<()> {
+pub(crate) async fn a_restart_keeps_the_deadline(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t50").await?;
     let mut first = reach(&scene, At::Blocked).await?;
     let whole = stages::policy().attempt_timeout;
@@ -283,7 +283,7 @@ async fn until_it_relists(scene: &Scene<'_>, drain: &mut Drain) -> Result<()> {
     until(drain, "the drain lists the attachments again", |_| has_looked()).await
 }
 
-pub(crate) async fn t50_a_restart_keeps_the_volumes(target: &Target) -> Result<()> {
+pub(crate) async fn a_restart_keeps_the_volumes(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t50").await?;
     let (mut drain, volume) = with_an_inherited_volume(&scene).await?;
     for _ in 0..2 {
@@ -299,7 +299,7 @@ pub(crate) async fn t50_a_restart_keeps_the_volumes(target: &Target) -> Result<(
 
 /// No watch reports these volumes, so each list must follow the previous one within a few seconds: 5 s are promised
 /// (`drain::clocks`). Lists once a minute would fail this test: `until` gives up before.
-pub(crate) async fn t50_inherited_volumes_are_looked_at_often(target: &Target) -> Result<()> {
+pub(crate) async fn inherited_volumes_are_looked_at_often(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t50").await?;
     let (mut drain, _) = with_an_inherited_volume(&scene).await?;
     for number in 0..3 {
@@ -309,7 +309,7 @@ pub(crate) async fn t50_inherited_volumes_are_looked_at_often(target: &Target) -
     Ok(())
 }
 
-pub(crate) async fn t51_somebody_elses_cordon_stays(target: &Target) -> Result<()> {
+pub(crate) async fn somebody_elses_cordon_stays(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t51").await?;
     let (cluster, node) = (scene.client.cluster(), scene.place.node.as_str());
     scene.cordon_by_hand(node, true).await?;
@@ -330,7 +330,7 @@ pub(crate) async fn t51_somebody_elses_cordon_stays(target: &Target) -> Result<(
     Ok(())
 }
 
-pub(crate) async fn t52_no_right_to_cordon(target: &Target) -> Result<()> {
+pub(crate) async fn no_right_to_cordon(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t52").await?;
     scene.place.pods(&[("a", Ready)]).await?;
     let user = format!("{}-user", scene.place.namespace);
@@ -343,7 +343,7 @@ pub(crate) async fn t52_no_right_to_cordon(target: &Target) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn t52_no_node_to_cordon(target: &Target) -> Result<()> {
+pub(crate) async fn no_node_to_cordon(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t52").await?;
     scene.place.pods(&[("a", Ready)]).await?;
     let node = format!("{}-none", scene.place.namespace);
@@ -354,7 +354,7 @@ pub(crate) async fn t52_no_node_to_cordon(target: &Target) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn t53_groups_leave_in_order(target: &Target) -> Result<()> {
+pub(crate) async fn groups_leave_in_order(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t53").await?;
     scene.place.pods(&[("a", ReadyForLong), ("b", ReadyForLong), ("c", ReadyForLong), ("d", Ready)]).await?;
     for (pod, tier) in [("a", "last"), ("b", "late"), ("d", "first")] {
@@ -372,7 +372,7 @@ pub(crate) async fn t53_groups_leave_in_order(target: &Target) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn t53_an_order_waits_for_volumes(target: &Target) -> Result<()> {
+pub(crate) async fn an_order_waits_for_volumes(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t53").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
     let held = disks.pod_with_disk("a", Kubelet::Quick).await?;
@@ -410,7 +410,7 @@ async fn most_at_a_time(mut drain: Drain) -> Result<usize> {
     Ok(most)
 }
 
-pub(crate) async fn t54_the_concurrency_is_limited(target: &Target) -> Result<()> {
+pub(crate) async fn the_concurrency_is_limited(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t54").await?;
     crowd(&scene, 8).await?;
     let drain = scene.drain(Policy { concurrency: 2, ..patient() });
@@ -420,7 +420,7 @@ pub(crate) async fn t54_the_concurrency_is_limited(target: &Target) -> Result<()
 }
 
 /// For one budget there are never more than three evictions under way.
-pub(crate) async fn t54_a_budgets_share_is_limited(target: &Target) -> Result<()> {
+pub(crate) async fn a_budgets_share_is_limited(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t54").await?;
     crowd(&scene, 8).await?;
     scene.place.budget("p", &json!({"minAvailable": 0}), [8, 8, 0, 8]).await?;
@@ -429,7 +429,7 @@ pub(crate) async fn t54_a_budgets_share_is_limited(target: &Target) -> Result<()
 }
 
 /// As none is answered, all evictions that the server has received are under way.
-pub(crate) async fn t54_no_more_evictions_at_the_server_than_allowed(target: &Target) -> Result<()> {
+pub(crate) async fn no_more_evictions_at_the_server_than_allowed(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t54").await?;
     crowd(&scene, 8).await?;
     let held = target.hold_evictions(&scene.place.namespace).await?;
@@ -452,7 +452,7 @@ pub(crate) async fn t54_no_more_evictions_at_the_server_than_allowed(target: &Ta
     Ok(())
 }
 
-pub(crate) async fn t55_a_dry_run_changes_nothing(target: &Target) -> Result<()> {
+pub(crate) async fn a_dry_run_changes_nothing(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t55").await?;
     let (cluster, node) = (scene.client.cluster(), scene.place.node.as_str());
     scene.place.pods(&[("a", Ready), ("free", Ready)]).await?;

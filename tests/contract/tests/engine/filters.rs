@@ -1,6 +1,6 @@
-//! `t29_…` to `t36_…`: which pods leave, which stay, which forbid the drain, and all reasons for that.
+//! Which pods leave, which stay, which forbid the drain, and all reasons for that.
 //!
-//! `t29_…` needs a frozen garbage collector, because that deletes a pod whose owner does not exist.
+//! `an_orphan_of_a_daemon_set` needs a frozen garbage collector, because that deletes a pod whose owner does not exist.
 
 use anyhow::{Context, Result};
 use cluster::Drainer;
@@ -69,7 +69,7 @@ async fn evicts(scene: &Scene<'_>, policy: Policy, pod: &str, reasons: &[Reason]
     scene.place.until_gone(&format!("pods/{pod}")).await
 }
 
-pub(crate) async fn t29_an_orphan_of_a_daemon_set(target: &Target) -> Result<()> {
+pub(crate) async fn an_orphan_of_a_daemon_set(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t29").await?;
     target.pause_controller_manager()?;
     pod(&scene, "a", |pod| {
@@ -86,7 +86,7 @@ pub(crate) async fn t29_an_orphan_of_a_daemon_set(target: &Target) -> Result<()>
 }
 
 /// The DaemonSet counts as existing: its controller would create the pod again at once.
-pub(crate) async fn t30_a_daemon_set_that_cannot_be_read(target: &Target) -> Result<()> {
+pub(crate) async fn a_daemon_set_that_cannot_be_read(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t30").await?;
     scene.place.create("daemonsets", &objects::daemon_set("agent", &scene.place.namespace)).await?;
     let running = |pods: &Objects| {
@@ -117,7 +117,7 @@ pub(crate) async fn t30_a_daemon_set_that_cannot_be_read(target: &Target) -> Res
 }
 
 /// Only `apps/v1` counts: controllers of others are ordinary owners, and the drain does not read them.
-pub(crate) async fn t31_a_third_partys_daemon_set(target: &Target) -> Result<()> {
+pub(crate) async fn a_third_partys_daemon_set(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t31").await?;
     let owner = scene.place.create("configmaps", &json!({"metadata": {"name": "owner"}})).await?;
     let uid = owner["metadata"]["uid"].as_str().context("no UID")?;
@@ -130,7 +130,7 @@ pub(crate) async fn t31_a_third_partys_daemon_set(target: &Target) -> Result<()>
     Ok(())
 }
 
-pub(crate) async fn t32_a_mirror_pod_with_an_empty_dir(target: &Target) -> Result<()> {
+pub(crate) async fn a_mirror_pod_with_an_empty_dir(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t32").await?;
     pod(&scene, "static", |pod| {
         pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = json!("");
@@ -147,7 +147,7 @@ pub(crate) async fn t32_a_mirror_pod_with_an_empty_dir(target: &Target) -> Resul
     Ok(())
 }
 
-pub(crate) async fn t33_a_finished_bare_pod_with_an_empty_dir(target: &Target) -> Result<()> {
+pub(crate) async fn a_finished_bare_pod_with_an_empty_dir(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t33").await?;
     for (name, phase) in [("a", "Succeeded"), ("b", "Failed")] {
         pod(&scene, name, |pod| add_empty_dir(pod, &json!({}))).await?;
@@ -165,7 +165,7 @@ pub(crate) async fn t33_a_finished_bare_pod_with_an_empty_dir(target: &Target) -
 }
 
 /// An emptyDir in memory is local data as well.
-pub(crate) async fn t34_an_empty_dir_in_memory(target: &Target) -> Result<()> {
+pub(crate) async fn an_empty_dir_in_memory(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t34").await?;
     pod(&scene, "a", |pod| add_empty_dir(pod, &json!({"medium": "Memory"}))).await?;
     let forced = Policy { force: true, ..strict() };
@@ -175,7 +175,7 @@ pub(crate) async fn t34_an_empty_dir_in_memory(target: &Target) -> Result<()> {
 }
 
 /// An ephemeral volume is no local data, but a volume: it has to be detached.
-pub(crate) async fn t35_a_pod_with_an_ephemeral_volume(target: &Target) -> Result<()> {
+pub(crate) async fn a_pod_with_an_ephemeral_volume(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t35").await?;
     let disks = Disks::new(&scene.place).await?;
     let volume = disks.volume_for("a-scratch", "handle").await?;
@@ -196,7 +196,7 @@ pub(crate) async fn t35_a_pod_with_an_ephemeral_volume(target: &Target) -> Resul
 }
 
 /// kubectl shows only the last warning.
-pub(crate) async fn t36_all_warnings_are_kept(target: &Target) -> Result<()> {
+pub(crate) async fn all_warnings_are_kept(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t36").await?;
     pod(&scene, "a", |pod| {
         add_empty_dir(pod, &json!({}));

@@ -3,7 +3,7 @@
 //!
 //! Only on the fake: the real server answers every call that it has received. (`hold_evictions` and `hold_node` of the
 //! other cases keep single writes waiting there, for 30 s at most; a cordon that hangs is
-//! `t47_a_deadline_while_cordoning`.)
+//! `a_deadline_while_cordoning`.)
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! The cases `t29_…` to `t57_…`: filters, volumes, control. They run through the engine as any kube user runs it
+//! Filters, volumes, control. The cases run through the engine as any kube user runs it
 //! (`cluster::Drainer`), against the fake and the real control plane.
 //!
-//! Each function runs as `fake::tNN_…` and `real::tNN_…`, or, if it stops or freezes a part of the control plane, as
-//! `faults_fake::tNN_…` and `faults_real::tNN_…`. The cases in `only_fake` say why the real server cannot be made to
+//! Each function runs as `fake::NAME` and `real::NAME`, or, if it stops or freezes a part of the control plane, as
+//! `faults_fake::NAME` and `faults_real::NAME`. The cases in `only_fake` say why the real server cannot be made to
 //! answer so.
 
 // With `cfg(test)` clippy allows `unwrap` in these modules.
@@ -29,65 +29,65 @@ mod storage;
 
 contract::cases_for_both! {contract::run, {
     filters {
-        t30_a_daemon_set_that_cannot_be_read,
-        t31_a_third_partys_daemon_set,
-        t32_a_mirror_pod_with_an_empty_dir,
-        t33_a_finished_bare_pod_with_an_empty_dir,
-        t34_an_empty_dir_in_memory,
-        t35_a_pod_with_an_ephemeral_volume,
-        t36_all_warnings_are_kept,
+        a_daemon_set_that_cannot_be_read,
+        a_third_partys_daemon_set,
+        a_mirror_pod_with_an_empty_dir,
+        a_finished_bare_pod_with_an_empty_dir,
+        an_empty_dir_in_memory,
+        a_pod_with_an_ephemeral_volume,
+        all_warnings_are_kept,
     }
     storage {
-        t37_a_handle_that_begins_another_one,
-        t38_handles_with_characters_of_patterns,
-        t39_a_volume_of_two_local_pods,
-        t40_a_claim_mounted_twice,
-        t41_an_inline_attachment,
+        a_handle_that_begins_another_one,
+        handles_with_characters_of_patterns,
+        a_volume_of_two_local_pods,
+        a_claim_mounted_twice,
+        an_inline_attachment,
         what_somebody_else_has_left_attached_is_waited_for,
-        t42_claims_without_a_volume,
-        t43_the_node_goes_in_the_middle_of_a_wait,
-        t44_a_hundred_attachment_updates_during_a_detach,
-        t45_a_detach_timeout_fails_the_attempt_in_the_end,
-        t45_a_detach_timeout_can_be_put_up_with,
+        claims_without_a_volume,
+        the_node_goes_in_the_middle_of_a_wait,
+        a_hundred_attachment_updates_during_a_detach,
+        a_detach_timeout_fails_the_attempt_in_the_end,
+        a_detach_timeout_can_be_put_up_with,
     }
     control {
-        t47_a_deadline_while_blocked,
-        t47_a_deadline_while_pods_wait_for_their_turn,
-        t47_a_deadline_while_terminating,
-        t47_a_deadline_while_detaching,
-        t47_a_deadline_while_proving,
-        t47_a_deadline_while_cordoning,
-        t47_a_deadline_while_the_server_is_busy,
-        t48_a_cancel_while_blocked,
-        t48_a_cancel_while_pods_wait_for_their_turn,
-        t48_a_cancel_while_terminating,
-        t48_a_cancel_while_detaching,
-        t48_a_cancel_while_proving,
-        t48_a_cancel_while_cordoning,
-        t48_a_cancel_while_evicting,
-        t49_no_retries,
-        t49_no_time,
-        t50_a_restart_keeps_the_deadline,
-        t50_a_restart_keeps_the_volumes,
-        t50_inherited_volumes_are_looked_at_often,
-        t51_somebody_elses_cordon_stays,
-        t52_no_right_to_cordon,
-        t52_no_node_to_cordon,
-        t53_groups_leave_in_order,
-        t53_an_order_waits_for_volumes,
-        t54_the_concurrency_is_limited,
-        t54_a_budgets_share_is_limited,
-        t54_no_more_evictions_at_the_server_than_allowed,
-        t55_a_dry_run_changes_nothing,
+        a_deadline_while_blocked,
+        a_deadline_while_pods_wait_for_their_turn,
+        a_deadline_while_terminating,
+        a_deadline_while_detaching,
+        a_deadline_while_proving,
+        a_deadline_while_cordoning,
+        a_deadline_while_the_server_is_busy,
+        a_cancel_while_blocked,
+        a_cancel_while_pods_wait_for_their_turn,
+        a_cancel_while_terminating,
+        a_cancel_while_detaching,
+        a_cancel_while_proving,
+        a_cancel_while_cordoning,
+        a_cancel_while_evicting,
+        no_retries,
+        no_time,
+        a_restart_keeps_the_deadline,
+        a_restart_keeps_the_volumes,
+        inherited_volumes_are_looked_at_often,
+        somebody_elses_cordon_stays,
+        no_right_to_cordon,
+        no_node_to_cordon,
+        groups_leave_in_order,
+        an_order_waits_for_volumes,
+        the_concurrency_is_limited,
+        a_budgets_share_is_limited,
+        no_more_evictions_at_the_server_than_allowed,
+        a_dry_run_changes_nothing,
     }
     outages {
-        t57_replacements_have_no_place,
+        replacements_have_no_place,
     }
 }}
 
 contract::cases! {only_fake, contract::run, contract::Target::fake, {
     storage {
-        t46_no_attachments_are_served,
+        no_attachments_are_served,
     }
     counts {
         a_drain_without_volumes_costs_one_request_for_each_pod_and_twelve,
@@ -107,8 +107,8 @@ contract::cases! {only_fake, contract::run, contract::Target::fake, {
         a_drain_that_can_never_know_volumes_fails_and_says_why,
     }
     outages {
-        t56_the_server_goes_before_the_proof,
-        t56_a_late_look_brings_no_old_budget_back,
+        the_server_goes_before_the_proof,
+        a_late_relist_brings_no_old_budget_back,
     }
 }}
 
@@ -123,12 +123,12 @@ contract::cases! {only_fake_large, contract::run, contract::Target::fake, {
 // real controllers are away for up to a minute more (M5), in which no other case can be set up.
 contract::cases_with_faults_apart! {contract::run, {
     filters {
-        t29_an_orphan_of_a_daemon_set,
+        an_orphan_of_a_daemon_set,
     }
     outages {
-        t56_the_server_is_away_from_the_beginning,
-        t56_the_server_goes_in_the_middle,
-        t56_the_server_stays_away,
-        t57_volumes_have_no_other_place,
+        the_server_is_away_from_the_beginning,
+        the_server_goes_in_the_middle,
+        the_server_stays_away,
+        volumes_have_no_other_place,
     }
 }}

@@ -1,10 +1,10 @@
-//! `t56_…` and `t57_…`: the API server is away, or no other node accepts pods.
+//! The API server is away, or no other node accepts pods.
 //!
 //! Only on the fake, because in the real server single reads cannot be made to fail or slow down (admission, by which
 //! the other cases hold calls, sees only writes):
-//! - `t56_the_server_goes_before_the_proof`: lists of pods fail while the watches go on. On the real server both end
+//! - `the_server_goes_before_the_proof`: lists of pods fail while the watches go on. On the real server both end
 //!   together, and its pods do not end without it, because their kubelet needs the server too.
-//! - `t56_a_late_look_brings_no_old_budget_back`: one read is late.
+//! - `a_late_relist_brings_no_old_budget_back`: one read is late.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::stages::{At, reach};
 
 pub(crate) const FAKE_ONLY: &str = "for the fake only";
 
-pub(crate) async fn t56_the_server_is_away_from_the_beginning(target: &Target) -> Result<()> {
+pub(crate) async fn the_server_is_away_from_the_beginning(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t56").await?;
     scene.place.pods(&[("a", Ready)]).await?;
     target.stop_api_server().await?;
@@ -42,7 +42,7 @@ pub(crate) fn is_away(drain: &Drain) -> bool {
 }
 
 /// The drain's clocks stop; afterwards the drain goes on, and believes an empty node only a minute later.
-pub(crate) async fn t56_the_server_goes_in_the_middle(target: &Target) -> Result<()> {
+pub(crate) async fn the_server_goes_in_the_middle(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t56").await?;
     let mut drain = reach(&scene, At::Blocked).await?;
     let deadline = drain.record().context("no record")?.deadline;
@@ -67,7 +67,7 @@ pub(crate) async fn t56_the_server_goes_in_the_middle(target: &Target) -> Result
     Ok(())
 }
 
-pub(crate) async fn t56_the_server_stays_away(target: &Target) -> Result<()> {
+pub(crate) async fn the_server_stays_away(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t56").await?;
     let mut drain = reach(&scene, At::Blocked).await?;
     target.stop_api_server().await?;
@@ -80,7 +80,7 @@ pub(crate) async fn t56_the_server_stays_away(target: &Target) -> Result<()> {
 }
 
 /// According to the watch all pods are gone, but no fresh list can be read: that is not enough.
-pub(crate) async fn t56_the_server_goes_before_the_proof(target: &Target) -> Result<()> {
+pub(crate) async fn the_server_goes_before_the_proof(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t56").await?;
     let mut drain = reach(&scene, At::Terminating).await?;
     let fake = target.as_fake().context(FAKE_ONLY)?;
@@ -100,8 +100,8 @@ pub(crate) async fn t56_the_server_goes_before_the_proof(target: &Target) -> Res
 
 /// A relist contains the budgets of the snapshot that existed when it was sent. When its answer is late, the watches
 /// may have shown newer budgets, and those must stay: nothing else tells a blocked pod that its budget has room. After
-/// an outage relists and watches come back together (`t56_the_server_goes_in_the_middle`).
-pub(crate) async fn t56_a_late_look_brings_no_old_budget_back(target: &Target) -> Result<()> {
+/// an outage relists and watches come back together (`the_server_goes_in_the_middle`).
+pub(crate) async fn a_late_relist_brings_no_old_budget_back(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t56").await?;
     scene.place.pods(&[("a", ReadyForLong)]).await?;
     scene.place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
@@ -131,7 +131,7 @@ pub(crate) async fn t56_a_late_look_brings_no_old_budget_back(target: &Target) -
 
 /// The budget never becomes healthy, and the drain reports which pod it waits for and why; it does not succeed because
 /// of that.
-pub(crate) async fn t57_replacements_have_no_place(target: &Target) -> Result<()> {
+pub(crate) async fn replacements_have_no_place(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t57").await?;
     scene.place.create("deployments", &objects::deployment("web", 2, &scene.place.namespace)).await?;
     let budget = objects::budget("web", "web", &json!({"maxUnavailable": 1}));
@@ -163,7 +163,7 @@ pub(crate) async fn t57_replacements_have_no_place(target: &Target) -> Result<()
 }
 
 /// The drain then does not wait for volumes to be attached elsewhere: that would take an hour.
-pub(crate) async fn t57_volumes_have_no_other_place(target: &Target) -> Result<()> {
+pub(crate) async fn volumes_have_no_other_place(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t57").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
     disks.set_with_disk("first", node).await?;

@@ -1,10 +1,10 @@
-//! `t37_…` to `t46_…`: volumes.
+//! Volumes.
 //!
 //!
 //! A finalizer of the case on a VolumeAttachment holds the volume at its node: on both servers the detach begins, and
 //! ends when the case says so.
 //!
-//! Only on the fake: `t46_…`. VolumeAttachments are a part of every server of version 1.34; only the server's command
+//! Only on the fake: `no_attachments_are_served`. VolumeAttachments are a part of every server of version 1.34; only the server's command
 //! line, which is the same for all tests, could leave them out. (A missing right is answered with 403, which means
 //! something else.)
 
@@ -39,7 +39,7 @@ fn is_gone(drain: &Drain, pod: &str) -> bool {
 }
 
 /// Only the exact name counts, in both directions: each pair has one volume that leaves and one that stays.
-pub(crate) async fn t37_a_handle_that_begins_another_one(target: &Target) -> Result<()> {
+pub(crate) async fn a_handle_that_begins_another_one(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t37").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
     let mut volumes = Vec::new();
@@ -70,7 +70,7 @@ pub(crate) async fn t37_a_handle_that_begins_another_one(target: &Target) -> Res
 }
 
 /// A handle is any text: it is not a pattern, and a broken pattern proves nothing.
-pub(crate) async fn t38_handles_with_characters_of_patterns(target: &Target) -> Result<()> {
+pub(crate) async fn handles_with_characters_of_patterns(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t38").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
     let mut volumes = Vec::new();
@@ -121,7 +121,7 @@ async fn list(scene: &Scene<'_>, disks: &Disks<'_>, volumes: &[&String]) -> Resu
 }
 
 /// A volume counts when its last user is gone; then the drain waits for it.
-pub(crate) async fn t39_a_volume_of_two_local_pods(target: &Target) -> Result<()> {
+pub(crate) async fn a_volume_of_two_local_pods(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t39").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
     let shared = disks.disk("data", "handle").await?;
@@ -142,7 +142,7 @@ pub(crate) async fn t39_a_volume_of_two_local_pods(target: &Target) -> Result<()
 }
 
 /// A claim that is mounted twice is not shared.
-pub(crate) async fn t40_a_claim_mounted_twice(target: &Target) -> Result<()> {
+pub(crate) async fn a_claim_mounted_twice(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t40").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
     let twice = disks.disk("data", "handle").await?;
@@ -158,7 +158,7 @@ pub(crate) async fn t40_a_claim_mounted_twice(target: &Target) -> Result<()> {
 }
 
 /// An inline attachment names no volume, so it belongs to no pod: it neither delays the drain nor breaks it.
-pub(crate) async fn t41_an_inline_attachment(target: &Target) -> Result<()> {
+pub(crate) async fn an_inline_attachment(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t41").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
     let own = disks.pod_with_disk("a", Kubelet::Quick).await?;
@@ -208,7 +208,7 @@ pub(crate) async fn what_somebody_else_has_left_attached_is_waited_for(target: &
 
 /// A claim that is not bound, one whose volume is missing, and one that is missing itself: the drain does not wait for
 /// any of them.
-pub(crate) async fn t42_claims_without_a_volume(target: &Target) -> Result<()> {
+pub(crate) async fn claims_without_a_volume(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t42").await?;
     let disks = Disks::new(&scene.place).await?;
     if let Some(fake) = target.as_fake() {
@@ -235,7 +235,7 @@ pub(crate) async fn t42_claims_without_a_volume(target: &Target) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn t43_the_node_goes_in_the_middle_of_a_wait(target: &Target) -> Result<()> {
+pub(crate) async fn the_node_goes_in_the_middle_of_a_wait(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t43").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
     let held = disks.pod_with_disk("a", Kubelet::Quick).await?;
@@ -249,7 +249,7 @@ pub(crate) async fn t43_the_node_goes_in_the_middle_of_a_wait(target: &Target) -
 
 /// The state counts, not the events, so a missed event is harmless. If it were not, the second pod would wait for an
 /// hour.
-pub(crate) async fn t44_a_hundred_attachment_updates_during_a_detach(target: &Target) -> Result<()> {
+pub(crate) async fn a_hundred_attachment_updates_during_a_detach(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t44").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
     let first = disks.set_with_disk("first", node).await?;
@@ -303,7 +303,7 @@ async fn with_a_late_detach(
     Ok((drain, outcome, late))
 }
 
-pub(crate) async fn t45_a_detach_timeout_fails_the_attempt_in_the_end(target: &Target) -> Result<()> {
+pub(crate) async fn a_detach_timeout_fails_the_attempt_in_the_end(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t45").await?;
     let (_, outcome, late) = with_a_late_detach(&scene, OnDetachTimeout::Fail).await?;
     let Outcome::Failed(Failure::Volumes(named)) = &outcome else { anyhow::bail!("{outcome:?}") };
@@ -313,7 +313,7 @@ pub(crate) async fn t45_a_detach_timeout_fails_the_attempt_in_the_end(target: &T
     Ok(())
 }
 
-pub(crate) async fn t45_a_detach_timeout_can_be_put_up_with(target: &Target) -> Result<()> {
+pub(crate) async fn a_detach_timeout_can_be_put_up_with(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t45").await?;
     let (drain, outcome, late) = with_a_late_detach(&scene, OnDetachTimeout::Proceed).await?;
     assert_eq!(outcome, Outcome::Drained);
@@ -323,7 +323,7 @@ pub(crate) async fn t45_a_detach_timeout_can_be_put_up_with(target: &Target) -> 
 }
 
 /// Then only the node's list shows what is attached.
-pub(crate) async fn t46_no_attachments_are_served(target: &Target) -> Result<()> {
+pub(crate) async fn no_attachments_are_served(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t46").await?;
     let fake = target.as_fake().expect("for the fake only");
     let disks = Disks::new(&scene.place).await?;

@@ -50,8 +50,9 @@ fn until_rebooted(device: &Device) -> Result<()> {
     device.until("the reboot is recorded", || Ok(device.actions()?.into_iter().next().map(|_| ())))
 }
 
+/// D27.
 #[test]
-fn d27_the_verb_forces_at_once_and_says_so() -> Result<()> {
+fn the_verb_forces_at_once_and_says_so() -> Result<()> {
     let (_cluster, mut device, _folder) = blocked_site()?;
     device.command(Operation::Reboot, 1)?;
     until_blocked(&device)?;

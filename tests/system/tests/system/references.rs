@@ -60,9 +60,7 @@ fn every_number_has_its_entry() -> Result<()> {
         assert!(entries.len() > 5, "{page}: {entries:?}");
         for (path, text) in texts()? {
             let cited = words(&text, "").filter_map(|word| number(word, letter));
-            for number in
-                cited.chain(tests_named_after(&text, letter)).filter(|number| !entries.contains(number))
-            {
+            for number in cited.filter(|number| !entries.contains(number)) {
                 missing.insert(format!("{}: {letter}{number} is not in {page}", path.display()));
             }
         }
@@ -75,15 +73,6 @@ fn every_number_has_its_entry() -> Result<()> {
 fn entries(page: &str, letter: char, before: &str) -> BTreeSet<u32> {
     let heads = page.lines().filter(|line| line.starts_with(before));
     heads.flat_map(|line| words(line, "").map_while(move |word| number(word, letter))).collect()
-}
-
-/// The numbers in the names of tests: `fn d13_d21_one_drain_…` is about D13 and D21.
-fn tests_named_after(text: &str, letter: char) -> impl Iterator<Item = u32> {
-    let names = text.split("fn ").skip(1);
-    let small = letter.to_ascii_lowercase();
-    names.flat_map(move |name| {
-        name.split('_').map_while(move |part| number(part, small).filter(|_| 1 < part.len()))
-    })
 }
 
 fn number(word: &str, letter: char) -> Option<u32> {
