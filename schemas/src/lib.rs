@@ -17,8 +17,6 @@ mod device_line;
 mod device_op;
 mod drain;
 mod drain_override;
-#[cfg(test)]
-mod files_tests;
 mod gate;
 mod gotime;
 mod known;
@@ -75,3 +73,6 @@ pub use write::to_bytes;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+#[cfg(test)]
+mod tests;

@@ -27,8 +27,4 @@ pub async fn run(context: AgentContext, stop: Stop) -> Result<(), RunError> {
 }
 
 #[cfg(test)]
-mod bad_input_tests;
-#[cfg(test)]
-mod caution_tests;
-#[cfg(test)]
 mod tests;

@@ -1,5 +1,8 @@
 //! Tests of baseos as a whole on real files; the test writes the files of zedkube, volumemgr and nodeagent.
 
+mod bad_input;
+mod caution;
+
 use pubsub::{Subscription, TopicKey};
 use runtime::testing::{Holder, TOO_LONG, TestDevice, until};
 use schemas::{

@@ -424,6 +424,4 @@ mod properties;
 #[cfg(test)]
 mod sim;
 #[cfg(test)]
-mod source_tests;
-#[cfg(test)]
 mod tests;

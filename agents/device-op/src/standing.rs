@@ -249,5 +249,4 @@ fn record(root: &Root) -> Result<Option<OperationRecord>, Refusal> {
 }
 
 #[cfg(test)]
-#[path = "standing_tests.rs"]
 mod tests;

@@ -1,5 +1,7 @@
 //! Tests of device-op as a whole on real files; the test writes the files of zedkube and nodeagent.
 
+mod bad_input;
+
 use pubsub::{Subscription, TopicKey};
 use runtime::testing::{Holder, TestDevice, until};
 use schemas::{

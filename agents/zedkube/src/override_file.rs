@@ -229,5 +229,4 @@ fn with_suffix(place: &Path, suffix: &str) -> PathBuf {
 }
 
 #[cfg(test)]
-#[path = "override_file_tests.rs"]
 mod tests;

@@ -381,5 +381,4 @@ fn now() -> Moment {
 }
 
 #[cfg(test)]
-#[path = "service/tests.rs"]
 mod tests;

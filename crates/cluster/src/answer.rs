@@ -154,5 +154,4 @@ impl<'a> ErrorBody<'a> {
 }
 
 #[cfg(test)]
-#[path = "answer_tests.rs"]
 mod tests;

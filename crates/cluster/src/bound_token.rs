@@ -155,5 +155,4 @@ struct Status {
 }
 
 #[cfg(test)]
-#[path = "bound_token_tests.rs"]
 mod tests;

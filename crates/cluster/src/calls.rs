@@ -114,5 +114,4 @@ fn answered(attempt: u32, pod: PodId, answer: Answer) -> Event {
 }
 
 #[cfg(test)]
-#[path = "calls_tests.rs"]
 mod tests;

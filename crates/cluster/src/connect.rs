@@ -240,5 +240,4 @@ fn client(
 }
 
 #[cfg(test)]
-#[path = "connect_tests.rs"]
 mod tests;

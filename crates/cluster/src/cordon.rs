@@ -334,5 +334,4 @@ fn contended(verb: &str, node: &str) -> ApiFailure {
 }
 
 #[cfg(test)]
-#[path = "cordon_tests.rs"]
 mod tests;

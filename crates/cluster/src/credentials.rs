@@ -177,5 +177,4 @@ impl<B: Send + 'static> AsyncPredicate<Request<B>> for Tokens {
 }
 
 #[cfg(test)]
-#[path = "credentials_tests.rs"]
 mod tests;

@@ -288,5 +288,4 @@ async fn sleep(pause: Duration) {
 }
 
 #[cfg(test)]
-#[path = "drainer_tests.rs"]
 mod tests;

@@ -195,5 +195,4 @@ fn on_pod<'a>(verb: &'static str, resource: &'static str, pod: &'a PodId) -> Ope
 }
 
 #[cfg(test)]
-#[path = "evict_tests.rs"]
 mod tests;

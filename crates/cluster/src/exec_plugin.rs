@@ -151,5 +151,4 @@ impl Drop for Group {
 }
 
 #[cfg(test)]
-#[path = "exec_plugin_tests.rs"]
 mod tests;

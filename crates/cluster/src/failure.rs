@@ -290,5 +290,4 @@ fn io_text(error: &io::Error) -> String {
 }
 
 #[cfg(test)]
-#[path = "failure_tests.rs"]
 mod tests;

@@ -213,5 +213,4 @@ fn known(text: Option<&String>) -> Option<&str> {
 }
 
 #[cfg(test)]
-#[path = "identity_tests.rs"]
 mod tests;

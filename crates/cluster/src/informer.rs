@@ -119,5 +119,4 @@ impl Failures {
 }
 
 #[cfg(test)]
-#[path = "informer_tests.rs"]
 mod tests;

@@ -122,5 +122,4 @@ fn short(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "inquire_tests.rs"]
 mod tests;

@@ -86,5 +86,4 @@ async fn call(
 }
 
 #[cfg(test)]
-#[path = "longhorn_tests.rs"]
 mod tests;

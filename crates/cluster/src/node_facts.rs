@@ -143,5 +143,4 @@ fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
 }
 
 #[cfg(test)]
-#[path = "node_facts_tests.rs"]
 mod tests;

@@ -74,5 +74,4 @@ pub(crate) fn check_name(operation: &Operation<'_>) -> Result<(), ApiFailure> {
 }
 
 #[cfg(test)]
-#[path = "nodes_tests.rs"]
 mod tests;

@@ -362,5 +362,4 @@ fn is_soon(validity: Validity, seconds: i64) -> bool {
 }
 
 #[cfg(test)]
-#[path = "preflight_tests.rs"]
 mod tests;

@@ -98,5 +98,4 @@ async fn list_budgets(cluster: &Cluster) -> Result<Vec<BudgetView>, ApiFailure> 
 }
 
 #[cfg(test)]
-#[path = "relist_tests.rs"]
 mod tests;

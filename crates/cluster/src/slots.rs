@@ -337,5 +337,4 @@ fn slots_of(operation: &Operation<'_>, found: ConfigMap) -> Result<Slots, ApiFai
 }
 
 #[cfg(test)]
-#[path = "slots_tests.rs"]
 mod tests;

@@ -169,5 +169,4 @@ resource!(Attachment, ClusterResourceScope, "VolumeAttachment", "storage.k8s.io"
 resource!(Driver, ClusterResourceScope, "CSIDriver", "storage.k8s.io", "v1", "csidrivers");
 
 #[cfg(test)]
-#[path = "storage_tests.rs"]
 mod tests;

@@ -152,5 +152,4 @@ fn refuse<T>(why: &str) -> io::Result<T> {
 }
 
 #[cfg(test)]
-#[path = "trust_tests.rs"]
 mod tests;

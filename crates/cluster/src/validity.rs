@@ -103,7 +103,7 @@ fn time(tag: u8, text: &[u8]) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
-    const CERTIFICATE: &str = include_str!("connect_tests/server.pem");
+    const CERTIFICATE: &str = include_str!("connect/tests/server.pem");
 
     #[test]
     fn the_end_of_a_certificate() {

@@ -208,5 +208,4 @@ fn requirement_of(expression: &LabelSelectorRequirement) -> Requirement {
 }
 
 #[cfg(test)]
-#[path = "views_tests.rs"]
 mod tests;

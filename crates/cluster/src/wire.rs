@@ -324,5 +324,4 @@ impl ServerClock {
 }
 
 #[cfg(test)]
-#[path = "wire_tests.rs"]
 mod tests;

@@ -202,5 +202,4 @@ fn detail(pod: &Pod, fate: Fate) -> String {
 }
 
 #[cfg(test)]
-#[path = "pod_fates_tests.rs"]
 mod tests;

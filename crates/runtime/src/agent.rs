@@ -259,5 +259,4 @@ impl fmt::Display for Lines<'_> {
 }
 
 #[cfg(test)]
-#[path = "agent_tests.rs"]
 mod tests;

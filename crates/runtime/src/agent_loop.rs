@@ -110,5 +110,4 @@ pub fn until_next_look(effects: impl IntoIterator<Item = Option<u64>>, now_ms: u
 }
 
 #[cfg(test)]
-#[path = "agent_loop_tests.rs"]
 mod tests;

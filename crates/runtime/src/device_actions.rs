@@ -99,5 +99,4 @@ fn is_about_the_same(line: &[u8], wanted: &DeviceLine) -> bool {
 }
 
 #[cfg(test)]
-#[path = "device_actions_tests.rs"]
 mod tests;

@@ -161,5 +161,4 @@ pub async fn run<H: Shell>(context: AgentContext, stop: Stop) -> Result<(), RunE
 }
 
 #[cfg(test)]
-#[path = "machine_tests.rs"]
 mod tests;

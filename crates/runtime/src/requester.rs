@@ -476,5 +476,4 @@ fn eves_status(
 }
 
 #[cfg(test)]
-#[path = "requester/tests.rs"]
 mod tests;

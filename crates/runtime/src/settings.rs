@@ -35,5 +35,4 @@ pub use problem::{Origin, Problem};
 pub use rules::ShownRule;
 
 #[cfg(test)]
-#[path = "settings/page_tests.rs"]
-mod page_tests;
+mod tests;

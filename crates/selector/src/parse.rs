@@ -247,5 +247,4 @@ fn shorten(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "parse_tests.rs"]
 mod tests;

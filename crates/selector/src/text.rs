@@ -66,5 +66,4 @@ fn set(f: &mut fmt::Formatter<'_>, key: &str, values: &[String], [one, many]: [&
 }
 
 #[cfg(test)]
-#[path = "text_tests.rs"]
 mod tests;

@@ -63,10 +63,10 @@ fn is_acting(state: &State) -> bool {
 }
 
 fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, context: &mut StepContext<'_>) -> Next {
-    if let Event::Drain(drain::Event::Relisted { attempt, result: look }) = event
+    if let Event::Drain(drain::Event::Relisted { attempt, result: relisted }) = event
         && let Some(asked) = asked.filter(|asked| asked.serial == *attempt)
     {
-        let next = proven(state, look.as_deref().ok(), context);
+        let next = proven(state, relisted.as_deref().ok(), context);
         if asked.is_overtaken {
             recheck(state, context);
         }
@@ -102,9 +102,9 @@ pub(crate) fn recheck(state: &mut State, context: &mut StepContext<'_>) {
 
 /// Judges the result of a verification: COMPLETE is kept, or all answers are taken back and a new drain begins. A failed
 /// list proves nothing, so the answers are taken back as well.
-fn proven(state: &mut State, look: Option<&Snapshot>, context: &StepContext<'_>) -> Next {
+fn proven(state: &mut State, snapshot: Option<&Snapshot>, context: &StepContext<'_>) -> Next {
     let is_answered = state.requests.next_unanswered().is_none();
-    let outcome = match look {
+    let outcome = match snapshot {
         Some(snapshot) if is_gone(state, snapshot) => Some(Outcome::NodeGone),
         Some(snapshot) if is_still_true(snapshot, context.policy) => Some(Outcome::Drained),
         Some(_) | None => (is_acting(state) && is_answered).then_some(Outcome::Drained),
@@ -116,9 +116,9 @@ fn proven(state: &mut State, look: Option<&Snapshot>, context: &StepContext<'_>)
 
 /// The Node that was drained does not exist any more: neither the fresh list nor the watch finds it, and no pod is bound
 /// to it.
-fn is_gone(state: &State, look: &Snapshot) -> bool {
+fn is_gone(state: &State, snapshot: &Snapshot) -> bool {
     let is_watched = state.snapshot.as_ref().is_none_or(|watched| watched.node.is_some());
-    look.node.is_none() && look.pods.is_empty() && !is_watched
+    snapshot.node.is_none() && snapshot.pods.is_empty() && !is_watched
 }
 
 fn is_still_true(snapshot: &Snapshot, policy: &Policy) -> bool {

@@ -272,5 +272,4 @@ impl Group<'_> {
 }
 
 #[cfg(test)]
-#[path = "slots_tests.rs"]
 mod tests;

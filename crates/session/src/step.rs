@@ -443,22 +443,10 @@ fn headline(state: &State) -> Headline {
 }
 
 #[cfg(test)]
-mod complete_tests;
-#[cfg(test)]
-mod idle_tests;
-#[cfg(test)]
-mod member_tests;
-#[cfg(test)]
 #[expect(clippy::wildcard_enum_match_arm, reason = "these tests look at one phase only")]
 mod properties;
-#[cfg(test)]
-mod restart_tests;
 #[cfg(test)]
 #[expect(clippy::wildcard_enum_match_arm, reason = "these tests look at one phase only")]
 mod sim;
 #[cfg(test)]
-mod slots_tests;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod word_tests;

@@ -252,5 +252,4 @@ impl Event {
 }
 
 #[cfg(test)]
-#[path = "audit_tests.rs"]
 mod tests;

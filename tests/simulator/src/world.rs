@@ -122,7 +122,7 @@ impl World {
         let (aimed, phases, seen) = (Vec::new(), BTreeMap::new(), Seen::default());
         // A client of the API server does not begin without a certificate of the system.
         let certificates = format!("{}/etc/ssl/certs/ca-certificates.crt", kernel::ROOT);
-        kernel::put_file(&certificates, include_bytes!("../../../crates/cluster/src/connect_tests/ca.pem"));
+        kernel::put_file(&certificates, include_bytes!("../../../crates/cluster/src/connect/tests/ca.pem"));
         let detach = Duration::from_nanos(limits.detach);
         let settings_of_cluster = Settings { volume_detach_after: detach, ..Settings::default() };
         let cluster = FakeCluster::start_with(settings_of_cluster).context("cannot start the cluster")?;

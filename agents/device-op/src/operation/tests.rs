@@ -1,5 +1,7 @@
 //! The rules of the specification, each named after the EVE defect that it avoids, if there is one.
 
+mod sources;
+
 use runtime::testing::SimAgent;
 use schemas::{DeviceOpState, DrainStatus, Member, Operation, Source};
 

@@ -193,5 +193,4 @@ pub(crate) fn span(span: Duration) -> String {
 }
 
 #[cfg(test)]
-#[path = "ending_tests.rs"]
 mod tests;

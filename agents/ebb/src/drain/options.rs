@@ -254,5 +254,4 @@ fn max_retries(arguments: &DrainArguments) -> anyhow::Result<MaxRetries> {
 }
 
 #[cfg(test)]
-#[path = "options_tests.rs"]
 mod tests;

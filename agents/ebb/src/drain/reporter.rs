@@ -338,5 +338,4 @@ fn volume(line: &VolumeLine, is_verbose: bool) -> Option<Print> {
 }
 
 #[cfg(test)]
-#[path = "reporter_tests.rs"]
 mod tests;

@@ -157,5 +157,4 @@ fn refusal(report: &NodeDrainReport, file: &OverrideFile) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "result_tests.rs"]
 mod tests;

@@ -114,5 +114,4 @@ fn row(line: &Line, extra: &Extra) -> [String; 6] {
 }
 
 #[cfg(test)]
-#[path = "text_tests.rs"]
 mod tests;

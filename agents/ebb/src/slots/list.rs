@@ -150,5 +150,4 @@ fn short(boot_id: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "list_tests.rs"]
 mod tests;

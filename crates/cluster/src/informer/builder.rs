@@ -246,5 +246,4 @@ impl SnapshotBuilder {
 }
 
 #[cfg(test)]
-#[path = "builder_tests.rs"]
 mod tests;

@@ -219,5 +219,4 @@ fn refresh<V: Clone + PartialEq>(known: &mut Option<V>, seen: Option<&V>) {
 }
 
 #[cfg(test)]
-#[path = "storage_tests.rs"]
 mod tests;

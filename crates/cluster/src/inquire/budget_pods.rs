@@ -117,5 +117,4 @@ fn not_running(status: Option<&Status>) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "budget_pods_tests.rs"]
 mod tests;

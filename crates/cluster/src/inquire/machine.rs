@@ -51,5 +51,4 @@ fn not_migratable(machine: &Value) -> String {
 }
 
 #[cfg(test)]
-#[path = "machine_tests.rs"]
 mod tests;

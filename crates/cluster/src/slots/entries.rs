@@ -49,5 +49,4 @@ fn check(node: &str, holder: &Holder) -> Result<(), String> {
 }
 
 #[cfg(test)]
-#[path = "entries_tests.rs"]
 mod tests;

@@ -96,5 +96,4 @@ fn log_failure(trouble: &WatchError, is_told: &AtomicBool) {
 }
 
 #[cfg(test)]
-#[path = "watching_tests.rs"]
 mod tests;

@@ -158,5 +158,4 @@ fn log_problems(problems: &[Problem], logged: &[Problem]) {
 }
 
 #[cfg(test)]
-#[path = "live_tests.rs"]
 mod tests;

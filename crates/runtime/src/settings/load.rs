@@ -358,5 +358,4 @@ fn known_keys(key: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "load_tests.rs"]
 mod tests;

@@ -176,5 +176,4 @@ fn pause_after(failures: u32) -> Pause {
 }
 
 #[cfg(test)]
-#[path = "keeper_tests.rs"]
 mod tests;

@@ -1,5 +1,12 @@
 //! Scenarios of one drain: requests, cordon, attempts, outages and restoring.
 
+mod complete;
+mod idle;
+mod member;
+mod restart;
+mod slots;
+mod word;
+
 use drain::storage::AttachmentView;
 use drain::view::{NodeView, Snapshot};
 

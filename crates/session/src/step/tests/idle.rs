@@ -1,0 +1,141 @@
+//! Reasons and hints while there is no request.
+
+use super::*;
+use crate::membership::{Facts, Mode};
+use crate::state::Remembered;
+use crate::step::sim::{Fault, SECOND, Sim};
+use crate::words;
+use schemas::DrainRequester::DeviceOp;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// When the request comes it is too late: the node goes down without a drain after five minutes.
+#[test]
+fn an_idle_agent_says_what_it_cannot_see() {
+    let cases: [(&str, fn(&mut Sim), &str, &str); 5] = [
+        (
+            "API",
+            |sim| sim.set(Fault::Unreachable, true),
+            "API server cannot be reached",
+            "look at the API server",
+        ),
+        (
+            "rights",
+            |sim| sim.set(Fault::LooksDenied, true),
+            "the nodes of the cluster could not be read: may not list nodes",
+            "give zedkube's user the right",
+        ),
+        (
+            "identity",
+            |sim| sim.set(Fault::NodeUnknown, true),
+            "no Node of this cluster is this machine",
+            "set node.name",
+        ),
+        (
+            "the slots",
+            |sim| {
+                sim.state.slots.table = None;
+                sim.set(Fault::SlotsRefused, true);
+            },
+            "slots of the cluster cannot be read",
+            "slots.limit = 0",
+        ),
+        (
+            "access",
+            |sim| sim.send(Event::Facts(Facts { mode: Mode::Auto, has_kubelet: true, ..Facts::default() })),
+            "a kubelet runs on this machine, and zedkube has no kubeconfig",
+            "cluster.mode = never",
+        ),
+    ];
+    for (what, fault, reason, hint) in cases {
+        let mut sim = Sim::new();
+        sim.pass(2 * MINUTE);
+        assert_eq!(words::reason(&sim.state), "nobody asks for a drain", "{what}");
+        assert_eq!(words::hint(&sim.state), "", "{what}");
+        fault(&mut sim);
+        sim.pass(2 * MINUTE);
+        assert_eq!(sim.state.published.status, DrainStatus::NotRequested, "{what}");
+        let said = words::reason(&sim.state);
+        assert!(
+            said.starts_with("nobody asks for a drain, and none would be possible now: "),
+            "{what}: {said}"
+        );
+        assert!(said.contains(reason), "{what}: {said}");
+        assert!(words::hint(&sim.state).contains(hint), "{what}: {}", words::hint(&sim.state));
+        if what == "access" {
+            continue;
+        }
+        sim.faults.clear();
+        sim.pass(2 * MINUTE);
+        assert_eq!(words::reason(&sim.state), "nobody asks for a drain", "{what} works again");
+    }
+}
+
+#[test]
+fn a_device_in_no_cluster_has_nothing_to_complain_of() {
+    let mut sim = Sim::new();
+    sim.send(Event::Facts(Facts { mode: Mode::Never, has_kubelet: true, ..Facts::default() }));
+    sim.set(Fault::Unreachable, true);
+    sim.pass(10 * MINUTE);
+    assert_eq!(words::reason(&sim.state), "not a member of a cluster: nothing has to be drained");
+    assert_eq!(words::hint(&sim.state), "");
+}
+
+/// Renamed host, changed machine ID, lost label: after the boot zedkube cannot find the node that it has cordoned.
+#[test]
+fn a_cordon_that_nobody_takes_back_is_told_of() {
+    let mut sim = Sim::new();
+    assert_eq!(sim.state.remembered, None);
+    sim.ask(&[(DeviceOp, "1")]);
+    sim.pass(MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+    let left = Remembered { node: "own".into(), node_uid: "own".into() };
+    assert_eq!(sim.state.remembered, Some(left.clone()));
+
+    // The next boot: zedkube starts with what it has stored.
+    let mut state = State::new(Member::Yes, "next boot".into(), sim.now);
+    state.remembered = Some(left);
+    sim.state = state;
+    sim.set(Fault::NodeUnknown, true);
+    sim.pass(MINUTE);
+    let said = words::reason(&sim.state);
+    assert!(
+        said.starts_with("our cordon or slot may still be on node own, and nobody takes it back"),
+        "{said}"
+    );
+    assert!(said.contains("no Node of this cluster is this machine"), "{said}");
+    let hint = words::hint(&sim.state);
+    assert!(hint.contains("ebb uncordon --force own, ebb slots release own"), "{hint}");
+
+    // This machine is now another Node, which is Ready.
+    sim.faults.clear();
+    sim.set(Fault::TakenForPeer, true);
+    sim.pass(MINUTE);
+    let said = words::reason(&sim.state);
+    assert!(said.starts_with("our cordon or slot may still be on node own"), "{said}");
+
+    // The node is found again: it is uncordoned, read once more, and forgotten.
+    sim.faults.clear();
+    sim.own.boot_id = "next boot".into();
+    sim.state.own = None;
+    sim.pass(5 * MINUTE);
+    assert_eq!((sim.own.cordoned, sim.slots.holders.len()), (false, 0));
+    assert_eq!(sim.state.remembered, None);
+    assert_eq!(words::reason(&sim.state), "nobody asks for a drain");
+}
+
+#[test]
+fn a_node_that_is_gone_is_forgotten() {
+    let mut sim = Sim::new();
+    sim.state.remembered = Some(Remembered { node: "old".into(), node_uid: "old".into() });
+    sim.set(Fault::Unreachable, true);
+    sim.pass(30 * SECOND);
+    assert!(sim.state.remembered.is_some(), "nothing was seen");
+    sim.faults.clear();
+    sim.set(Fault::NodeUnknown, true);
+    sim.pass(MINUTE);
+    assert!(sim.state.remembered.is_some(), "it may be another cluster");
+    sim.faults.clear();
+    sim.pass(MINUTE);
+    assert_eq!(sim.state.remembered, None);
+}

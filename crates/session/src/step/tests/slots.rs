@@ -1,0 +1,429 @@
+//! Scenarios of slots and health: which node may leave when, and what is released.
+
+use drain::view::NodeView;
+
+use super::*;
+use crate::OWNER;
+use crate::membership::Mode;
+use crate::slots::PassedOver;
+use crate::step::sim::{Fault, SECOND, Sim};
+use crate::words;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+#[test]
+fn a_slot_is_taken_before_the_cordon_and_given_back_after_the_uncordon() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
+    assert!(sim.slots.holders[0].renewal >= 2, "confirmed after the cordon");
+    sim.ask(&[]);
+    sim.pass(10 * SECOND);
+    assert_eq!((sim.holders(), sim.own.cordoned), (vec![], false));
+}
+
+#[test]
+fn who_finds_all_slots_taken_waits_in_service() {
+    let mut sim = Sim::new();
+    sim.others_hold(&["peer"]);
+    sim.reboot();
+    sim.pass(3 * MINUTE);
+    assert_eq!(sim.state.published.status, DrainStatus::Requested);
+    assert!(!sim.own.cordoned, "a node that waits takes pods");
+    assert!(words::reason(&sim.state).contains("peer"), "{}", words::reason(&sim.state));
+    sim.slots.holders.clear();
+    sim.slots.version = Some("99".into());
+    sim.send(Event::SlotsChanged);
+    sim.pass(10 * SECOND);
+    assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
+}
+
+#[test]
+fn a_forgotten_entry_is_freed_but_not_that_of_a_node_that_is_down() {
+    for (down, waits) in [(false, false), (true, true)] {
+        let mut sim = Sim::new();
+        sim.others.push(NodeView {
+            name: "third".into(),
+            uid: "third".into(),
+            ready: true,
+            ..NodeView::default()
+        });
+        sim.others_hold(&["peer"]);
+        sim.others[0].ready = !down;
+        sim.reboot();
+        sim.pass(4 * MINUTE);
+        assert_eq!(sim.outcome(), None);
+        sim.pass(40 * MINUTE);
+        assert_eq!(sim.outcome().is_none(), waits, "down: {down}");
+    }
+}
+
+#[test]
+fn a_holder_that_has_just_joined_does_not_look_as_if_it_were_gone() {
+    let mut sim = Sim::new();
+    // What an earlier read has shown is forgotten, so that the table is read after the nodes.
+    sim.state.slots.table = None;
+    sim.set(Fault::NewcomerTakesSlot, true);
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    assert_eq!((sim.outcome(), sim.holders(), sim.count("evict")), (None, vec!["new"], 0));
+}
+
+#[test]
+fn an_entry_is_renewed_while_a_request_stands() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    let before = sim.slots.holders[0].renewal;
+    sim.pass(10 * MINUTE);
+    let renewed = sim.slots.holders[0].renewal - before;
+    assert!((8..=11).contains(&renewed), "{renewed} times in 10 min");
+}
+
+#[test]
+fn a_slot_lost_before_the_confirmation_means_uncordon_and_queue_again() {
+    let mut sim = Sim::new();
+    sim.set(Fault::SlotStolenAtCordon, true);
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    assert_eq!((sim.outcome(), sim.own.cordoned), (None, false));
+    assert_eq!(sim.count("evict"), 0, "nothing was evicted: {:?}", sim.done);
+    assert_eq!(sim.holders(), ["peer"]);
+}
+
+#[test]
+fn a_slot_that_somebody_releases_takes_complete_back() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+    sim.slots.holders.clear();
+    sim.others_hold(&["peer"]);
+    sim.pass(2 * MINUTE);
+    assert_eq!((sim.outcome(), sim.own.cordoned, sim.holders()), (None, false, vec!["peer"]));
+    assert!(sim.state.requests.iter().all(|request| request.answer == Answer::None));
+}
+
+/// We were unreachable before the cordon; another node took the slot and passed our entry over.
+#[test]
+fn who_is_passed_over_while_away_queues_again_and_drains_afterwards() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    let renewal = sim.slots.of("own").expect("we have a slot").renewal;
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+    sim.others_hold(&["peer"]);
+    let passed = PassedOver { node: "own".into(), node_uid: "own".into(), renewal: renewal + 1 };
+    sim.slots.holders[0].passed_over.push(passed);
+    sim.pass(2 * MINUTE);
+    assert_eq!((sim.outcome(), sim.own.cordoned), (None, false), "queues in service");
+    assert!(words::reason(&sim.state).contains("peer"), "{}", words::reason(&sim.state));
+    sim.slots.put("peer", None);
+    sim.count_version();
+    sim.send(Event::SlotsChanged);
+    sim.pass(MINUTE);
+    assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
+    assert!(sim.slots.held_by(&sim.own).is_some_and(|own| own.renewal > renewal + 1));
+}
+
+/// Another node has passed over our entry while we were away, and its own entry is destroyed when we are back: ours looks
+/// valid, but it is too old to rely on.
+#[test]
+fn who_was_away_for_too_long_takes_its_slot_anew() {
+    let mut sim = Sim::new();
+    sim.set(Fault::CordonRefused, true);
+    sim.reboot();
+    sim.pass(10 * SECOND);
+    assert_eq!((sim.holders(), sim.own.cordoned), (vec!["own"], false));
+    sim.set(Fault::Unreachable, true);
+    sim.set(Fault::CordonRefused, false);
+    sim.pass(270 * SECOND);
+    (sim.others[0].cordoned, sim.others[0].cordoned_by) = (true, Some(OWNER.into()));
+    sim.slots.unreadable.push("peer".into());
+    sim.count_version();
+    sim.set(Fault::Unreachable, false);
+    sim.pass(10 * MINUTE);
+    assert_eq!((sim.outcome(), sim.count("evict"), sim.own.cordoned), (None, 0, false), "{:?}", sim.done);
+    assert!(words::reason(&sim.state).contains("peer"), "{}", words::reason(&sim.state));
+    (sim.others[0].cordoned, sim.others[0].cordoned_by) = (false, None);
+    sim.slots.unreadable.clear();
+    sim.pass(MINUTE);
+    assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
+}
+
+/// Our entry has to be removed even after it was passed over: no other node may remove it.
+#[test]
+fn an_entry_that_was_passed_over_or_destroyed_is_taken_away_by_its_own_node() {
+    for is_destroyed in [false, true] {
+        let mut sim = Sim::new();
+        sim.reboot();
+        sim.pass(20 * SECOND);
+        sim.others_hold(&["peer"]);
+        if is_destroyed {
+            sim.slots.put("own", None);
+            sim.slots.unreadable.push("own".into());
+        } else {
+            let passed = PassedOver { node: "own".into(), node_uid: "own".into(), renewal: 99 };
+            sim.slots.holders[0].passed_over.push(passed);
+        }
+        sim.ask(&[]);
+        sim.pass(2 * MINUTE);
+        assert_eq!((sim.holders(), sim.own.cordoned), (vec!["peer"], false), "destroyed: {is_destroyed}");
+        assert!(sim.slots.unreadable.is_empty());
+    }
+}
+
+#[test]
+fn trouble_with_the_slots_is_waited_for_and_then_a_failed_cordon() {
+    let mut sim = Sim::new();
+    sim.set(Fault::SlotsRefused, true);
+    sim.reboot();
+    sim.pass(MINUTE);
+    assert_eq!(sim.state.published.status, DrainStatus::Requested);
+    assert!(words::reason(&sim.state).contains("configmaps"), "{}", words::reason(&sim.state));
+    sim.pass(Duration::from_hours(24));
+    assert_eq!(sim.state.published.status, DrainStatus::FailedCordon);
+}
+
+#[test]
+fn without_slots_nobody_asks_for_them() {
+    let mut sim = Sim::with(Policy { slots_limit: 0, ..Policy::device() });
+    sim.set(Fault::SlotsRefused, true);
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+    assert_eq!(sim.slot_reads, 0);
+}
+
+#[test]
+fn an_outage_while_another_node_holds_a_slot_is_waited_for_longer() {
+    let mut sim = Sim::new();
+    sim.others_hold(&["peer"]);
+    sim.reboot();
+    sim.pass(10 * SECOND);
+    sim.set(Fault::Unreachable, true);
+    sim.pass(29 * MINUTE);
+    assert_eq!(sim.outcome(), None);
+    sim.pass(2 * MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
+}
+
+/// Another node takes the slot long after we have read the table for the first time, and may take the API server down
+/// with it.
+#[test]
+fn what_is_known_of_other_holders_is_kept_fresh_while_nobody_asks() {
+    let changes: [(&str, fn(&mut Sim)); 3] = [
+        ("the table", |sim| {
+            sim.others_hold(&["peer"]);
+            sim.send(Event::SlotsChanged);
+        }),
+        ("its node is cordoned by zedkube", |sim| {
+            (sim.others[0].cordoned, sim.others[0].cordoned_by) = (true, Some(OWNER.into()));
+        }),
+        ("its node is not Ready", |sim| sim.others[0].ready = false),
+    ];
+    for (how, change) in changes {
+        let mut sim = Sim::new();
+        sim.pass(10 * SECOND);
+        change(&mut sim);
+        sim.pass(65 * SECOND);
+        sim.set(Fault::Unreachable, true);
+        sim.reboot();
+        sim.pass(29 * MINUTE);
+        assert_eq!(sim.outcome(), None, "{how}");
+        assert!(words::reason(&sim.state).contains("slots.down-max"), "{}", words::reason(&sim.state));
+        sim.pass(2 * MINUTE);
+        assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable), "{how}");
+    }
+}
+
+#[test]
+fn a_slot_that_went_back_is_not_held_for_ever() {
+    let mut sim = Sim::new();
+    sim.others_hold(&["peer"]);
+    sim.send(Event::SlotsChanged);
+    sim.pass(MINUTE);
+    sim.others_hold(&[]);
+    sim.send(Event::SlotsChanged);
+    sim.pass(MINUTE);
+    sim.set(Fault::Unreachable, true);
+    sim.reboot();
+    sim.pass(6 * MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
+}
+
+/// After a crash, an upgrade or a power cut during the outage the other node is still down.
+#[test]
+fn what_is_known_of_other_holders_survives_a_kill_and_a_boot() {
+    let events: [(&str, fn(&mut Sim)); 3] = [
+        ("kill", Sim::restart),
+        ("kill, and the record is lost", Sim::lose_record),
+        ("boot", |sim| {
+            sim.boot("next");
+            sim.reboot();
+        }),
+    ];
+    for (how, happens) in events {
+        let mut sim = Sim::new();
+        sim.others_hold(&["peer"]);
+        sim.reboot();
+        sim.pass(10 * SECOND);
+        sim.set(Fault::Unreachable, true);
+        sim.pass(6 * MINUTE);
+        happens(&mut sim);
+        sim.pass(20 * MINUTE);
+        assert_eq!(sim.outcome(), None, "{how}");
+        sim.pass(11 * MINUTE);
+        assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable), "{how}");
+    }
+}
+
+#[test]
+fn without_knowledge_of_other_holders_the_longer_wait_counts() {
+    let mut sim = Sim::new();
+    sim.set(Fault::Unreachable, true);
+    sim.state = State::new(Member::Yes, "boot".into(), sim.now);
+    sim.start(vec![]);
+    sim.reboot();
+    sim.pass(29 * MINUTE);
+    assert_eq!(sim.outcome(), None);
+    sim.pass(2 * MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
+}
+
+/// The list shows that no other node exists, so none can hold a slot, whether or not the table can be read.
+#[test]
+fn a_node_that_is_alone_in_its_cluster_never_waits_for_others() {
+    for boots in [false, true] {
+        let mut sim = Sim::new();
+        sim.others.clear();
+        sim.set(Fault::SlotsRefused, true);
+        sim.state = State::new(Member::Yes, "boot".into(), sim.now);
+        sim.facts.mode = Mode::Always;
+        sim.start(vec![]);
+        sim.pass(10 * SECOND);
+        sim.set(Fault::Unreachable, true);
+        if boots {
+            sim.boot("next");
+        }
+        sim.reboot();
+        sim.pass(6 * MINUTE);
+        assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable), "boots: {boots}");
+    }
+}
+
+#[test]
+fn the_slot_of_a_boot_before_is_given_back_when_the_node_is_well() {
+    let policy = Policy { has_health_command: true, ..Policy::device() };
+    let mut sim = Sim::with(policy);
+    sim.others_hold(&["own"]);
+    (sim.own.cordoned, sim.own.cordoned_by, sim.own.ready) = (true, Some(OWNER.into()), false);
+    sim.boot("next");
+    sim.health = Err("rebuilding 2 volumes".into());
+    sim.pass(3 * MINUTE);
+    assert_eq!((sim.count("uncordon"), sim.count("health")), (0, 0), "not Ready yet");
+    sim.own.ready = true;
+    sim.pass(3 * MINUTE);
+    assert_eq!((sim.count("uncordon"), sim.holders()), (0, vec!["own"]));
+    assert!(words::reason(&sim.state).contains("rebuilding 2 volumes"), "{}", words::reason(&sim.state));
+    sim.health = Ok(());
+    sim.pass(MINUTE);
+    assert_eq!((sim.own.cordoned, sim.holders()), (false, vec![]));
+}
+
+/// A request that comes before the node is back takes over the cordon and the slot of the boot before. When it is
+/// withdrawn, they are still given back only once the node is Ready, also by a process that was started in between.
+#[test]
+fn a_request_before_the_node_is_back_does_not_shorten_the_wait_for_it() {
+    for restarts in [false, true] {
+        let mut sim = Sim::new();
+        sim.others_hold(&["own"]);
+        (sim.own.cordoned, sim.own.cordoned_by) = (true, Some(OWNER.into()));
+        // The API server still shows what the kubelet of the boot before has said.
+        (sim.own.ready, sim.own.boot_id) = (true, "boot".into());
+        sim.boot("next");
+        sim.reboot();
+        sim.pass(MINUTE);
+        assert_eq!(sim.outcome(), Some(Outcome::Drained), "restarts: {restarts}");
+        if restarts {
+            sim.restart();
+        }
+        sim.ask(&[]);
+        sim.pass(3 * MINUTE);
+        assert_eq!((sim.count("uncordon"), sim.holders()), (0, vec!["own"]), "restarts: {restarts}");
+        sim.own.boot_id = "next".into();
+        sim.pass(MINUTE);
+        assert_eq!((sim.own.cordoned, sim.holders()), (false, vec![]), "restarts: {restarts}");
+    }
+}
+
+#[test]
+fn a_slot_that_somebody_else_releases_while_the_node_is_not_well_is_not_shown_for_ever() {
+    let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
+    sim.others_hold(&["own"]);
+    sim.health = Err("rebuilding".into());
+    sim.boot("next");
+    sim.pass(MINUTE);
+    assert!(sim.state.holds_slot());
+    sim.slots.holders.clear();
+    sim.pass(2 * MINUTE);
+    assert!(!sim.state.holds_slot());
+}
+
+#[test]
+fn a_health_command_that_is_taken_away_holds_nothing_back() {
+    let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
+    (sim.own.cordoned, sim.own.cordoned_by) = (true, Some(OWNER.into()));
+    sim.health = Err("rebuilding".into());
+    sim.boot("next");
+    sim.pass(MINUTE);
+    assert!(sim.own.cordoned);
+    sim.policy.has_health_command = false;
+    sim.pass(MINUTE);
+    assert!(!sim.own.cordoned);
+}
+
+#[test]
+fn a_slot_that_cannot_be_confirmed_is_not_waited_for_for_ever() {
+    let mut sim = Sim::new();
+    sim.set(Fault::SlotsRefusedAtCordon, true);
+    sim.reboot();
+    sim.pass(20 * MINUTE);
+    assert_eq!((sim.state.published.status, sim.count("evict")), (DrainStatus::Starting, 0));
+    sim.pass(20 * MINUTE);
+    assert_eq!((sim.state.published.status, sim.count("evict")), (DrainStatus::FailedCordon, 0));
+    assert!(words::reason(&sim.state).contains("slot"), "{}", words::reason(&sim.state));
+}
+
+#[test]
+fn health_is_asked_before_the_slot_and_with_it() {
+    let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
+    sim.health = Err("degraded".into());
+    sim.reboot();
+    sim.pass(MINUTE);
+    assert_eq!((sim.state.published.status, sim.holders().len()), (DrainStatus::Requested, 0));
+    assert!(sim.count("health") >= 4, "asked again and again: {:?}", sim.done);
+    sim.health = Ok(());
+    sim.set(Fault::HealthWithSlot, true);
+    sim.pass(20 * SECOND);
+    assert_eq!((sim.holders().len(), sim.own.cordoned), (0, false), "the slot went back");
+    sim.set(Fault::HealthWithSlot, false);
+    sim.pass(MINUTE);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+}
+
+/// D12.
+#[test]
+fn an_uncordon_is_tried_until_it_works_then_the_slot_goes_back() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    sim.set(Fault::Unreachable, true);
+    sim.ask(&[]);
+    sim.pass(30 * MINUTE);
+    assert!(sim.own.cordoned);
+    sim.set(Fault::Unreachable, false);
+    sim.pass(6 * MINUTE);
+    assert_eq!((sim.own.cordoned, sim.holders()), (false, vec![]));
+}
