@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use state::{State, Wait};
+use state::{Random, State, Wait};
 
 /// The task of this thread, also in the kernel's own code.
 fn this_task() -> Task {
@@ -29,7 +29,7 @@ fn this_task() -> Task {
 
 /// True while a history runs.
 static IS_ON: AtomicBool = AtomicBool::new(false);
-static STATE: Mutex<State> = Mutex::new(State::new());
+static STATE: Mutex<State> = Mutex::new(State::with_seed(0));
 
 thread_local! {
     /// The task of this thread; 0 for a thread that is not managed.
@@ -174,7 +174,13 @@ pub(crate) fn set_yields(one_of: u64) {
 
 /// A random number below `limit`.
 pub(crate) fn below(limit: u64) -> u64 {
-    inside(|| state().random() % limit.max(1))
+    inside(|| state().draw() % limit.max(1))
+}
+
+/// From now on [`below`] draws faults, or no more. Faults have a stream of random numbers of their own, so that a history
+/// without them is otherwise the same.
+pub(crate) fn draw_faults(begins: bool) {
+    inside(|| state().draw_faults(begins));
 }
 
 /// Waits until another task changes a file, or until this time.
@@ -239,9 +245,8 @@ pub(crate) fn step_clock(machine: u32, nanos: i64) {
 pub(crate) fn cut_power(device: &str) {
     inside(|| {
         let mut state = state();
-        let first = state.random();
-        let mut numbers = state::State::with_seed(first);
-        state.disk.cut_power(device, || numbers.random());
+        let mut numbers = Random(state.draw());
+        state.disk.cut_power(device, || numbers.next());
     });
 }
 

@@ -29,7 +29,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 
 use coverage::{Coverage, Extent};
-use every::Death;
+use every::Single;
 use world::Plan;
 
 /// Longest processor time of a history; most need less than a second.
@@ -61,13 +61,13 @@ struct Arguments {
     #[arg(long, requires = "seed")]
     shrink: bool,
     /// Play the history of this seed without faults, once for each call by which an agent of the first device changes
-    /// something: the agent dies in that call.
+    /// something, and the agent dies in that call; and once for each request to the API server, and that request fails.
     #[arg(long, requires = "seed")]
     every: bool,
-    /// Play the history of this seed without faults; the agent of the first device dies in its call with this number, as in
-    /// zedkube:17.
+    /// Play the history of this seed with this fault only: the agent of the first device dies in its call with this number
+    /// (zedkube:17), or the request to the API server with this number fails (api:17).
     #[arg(long, requires = "seed", value_name = "AGENT:CALL")]
-    kill: Option<Death>,
+    only: Option<Single>,
 }
 
 fn main() -> ExitCode {
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         Some(seed) if arguments.every => every::every(seed),
         Some(seed) => {
             let left_out = arguments.without.iter().copied().collect();
-            tell(seed, Plan { left_out, death: arguments.kill })
+            tell(seed, Plan { left_out, only: arguments.only })
         }
         None => many(&arguments),
     };

@@ -278,7 +278,14 @@ pub(crate) fn is_refusal(effect: &Effect) -> bool {
 }
 
 fn draw_effect() -> Effect {
-    match below(8) {
+    effect(below(EFFECTS))
+}
+
+/// Number of effects that a fault of one request can have.
+pub(crate) const EFFECTS: u32 = 8;
+
+pub(crate) fn effect(number: u32) -> Effect {
+    match number % EFFECTS {
         0 => Effect::Answer(Reply::too_many_requests()),
         1 => Effect::Answer(Reply::text(503, "upstream connect error")),
         2 => Effect::Answer(Reply::text(404, "404 page not found")),

@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 use crate::coverage::{Extent, Seen};
 use crate::device::Device;
 use crate::eve::{self, Eve};
-use crate::every::{Death, NEVER};
+use crate::every::{NEVER, Single};
 use crate::judge::{Action, Judge};
 use crate::kernel;
 use crate::limits::Limits;
 use crate::programs::{self, Fate, Started};
 use crate::story::tell;
-use crate::trouble::Trouble;
+use crate::trouble::{self, Trouble};
 use happening::{Deed, Down, Fault, Happening, Mishap};
 
 pub(crate) const MILLISECOND: u64 = 1_000_000;
@@ -68,22 +68,22 @@ struct World {
 pub(crate) struct Plan {
     /// The numbers of the parts that are left out.
     pub(crate) left_out: BTreeSet<u32>,
-    /// No fault but this death.
-    pub(crate) death: Option<Death>,
+    /// No fault but this one.
+    pub(crate) only: Option<Single>,
 }
 
 /// Runs one history. Returns what was wrong.
-pub(crate) fn history(Plan { left_out, death }: Plan) -> Result<Vec<String>> {
+pub(crate) fn history(Plan { left_out, only }: Plan) -> Result<Vec<String>> {
     let mut world = World::new(left_out)?;
     world.draw_devices()?;
-    if let Some(Death { agent, call }) = death {
-        world.aimed.clear();
-        kernel::doom(&format!("{} {}", world.devices[0].node, agent.name()), call);
-    } else {
-        world.draw_faults();
+    kernel::draw_faults(true);
+    match only {
+        None => world.draw_faults(),
+        Some(single) => world.plan_only(single),
     }
+    kernel::draw_faults(false);
     world.run()?;
-    if death.is_some() && kernel::is_doomed() {
+    if only.is_some() && (kernel::is_doomed() || world.cluster.faults().waiting() > 0) {
         kernel::add_line(NEVER);
     }
     Ok(world.end())
@@ -247,6 +247,21 @@ impl World {
                 if let Some(what) = self.plan.remove(&next) {
                     self.happen(what)?;
                 }
+            }
+        }
+    }
+
+    /// Plans one fault and no other.
+    fn plan_only(&mut self, single: Single) {
+        self.aimed.clear();
+        match single {
+            Single::Death(agent, call) => {
+                kernel::doom(&format!("{} {}", self.devices[0].node, agent.name()), call);
+            }
+            Single::Request(number) => {
+                let effect = trouble::effect(below(trouble::EFFECTS) + number);
+                tell("world", &format!("fault: the request after {number} others: {effect:?}"));
+                self.cluster.faults().add(fake_cluster::Fault::on("*", "*", effect).after(number));
             }
         }
     }

@@ -20,12 +20,18 @@ fn a_history_depends_on_its_seed_only() {
 }
 
 #[test]
-fn an_agent_dies_in_the_call_that_was_told() {
-    let dies = |call: &str| text(&run(&["8", "--kill", call]));
-    let story = dies("device-op:40");
-    assert_eq!(story.matches("killed in the middle of a call").count(), 1, "{story}");
-    assert!(!story.contains("fault: "), "{story}");
-    assert!(dies("device-op:100000").contains("NEVER KILLED"));
+fn a_single_fault_comes_where_it_was_told_and_all_before_it_is_as_without() {
+    let story = |only: &str| text(&run(&["8", "--only", only]));
+    let none = story("device-op:100000");
+    assert!(none.contains("NEVER MET") && !none.contains("killed in") && !none.contains("fault: "), "{none}");
+    let same = |story: &str| story.lines().zip(none.lines()).take_while(|(one, other)| one == other).count();
+    let dies = story("device-op:40");
+    let at = dies.lines().position(|line| line.contains("killed in the middle of a call"));
+    assert!(at.is_some_and(|at| at > 10 && same(&dies) == at), "{dies}");
+    assert!(!story("api:9").contains("NEVER MET"));
+    // The faults of the whole history change nothing before the first of them.
+    let whole = text(&run(&["8"]));
+    assert!(same(&whole) > 10, "{whole}");
 }
 
 /// The seeds in which something was wrong once, and some more. The many histories of `scripts/test real` run in an optimised

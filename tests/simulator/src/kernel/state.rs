@@ -134,11 +134,30 @@ pub(crate) struct Write {
     pub(crate) content: Option<Vec<u8>>,
 }
 
+/// A stream of random numbers (splitmix64).
+#[derive(Debug)]
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}
+
 /// All that a history's scheduling depends on.
 #[derive(Debug)]
 pub(super) struct State {
     now: u64,
-    random: u64,
+    /// The order of the tasks, and what they draw themselves.
+    random: Random,
+    /// What the world draws beside faults.
+    drawn: Random,
+    /// What the world draws for faults.
+    drawn_faults: Random,
+    draws_faults: bool,
     tasks: BTreeMap<Task, Entry>,
     last: u32,
     next_name: Option<(String, u32)>,
@@ -168,10 +187,13 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn with_seed(seed: u64) -> Self {
         Self {
             now: 0,
-            random: 0,
+            random: Random(seed),
+            drawn: Random(!seed),
+            drawn_faults: Random(seed ^ (1 << 63)),
+            draws_faults: false,
             tasks: BTreeMap::new(),
             last: 0,
             next_name: None,
@@ -193,20 +215,22 @@ impl State {
         }
     }
 
-    pub(super) fn with_seed(seed: u64) -> Self {
-        Self { random: seed, ..Self::new() }
-    }
-
     pub(super) const fn now(&self) -> u64 {
         self.now
     }
 
-    /// The next random number (splitmix64).
-    pub(super) fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+    /// The next random number for a task.
+    pub(super) const fn random(&mut self) -> u64 {
+        self.random.next()
+    }
+
+    /// The next random number for the world.
+    pub(super) const fn draw(&mut self) -> u64 {
+        if self.draws_faults { self.drawn_faults.next() } else { self.drawn.next() }
+    }
+
+    pub(super) const fn draw_faults(&mut self, begins: bool) {
+        self.draws_faults = begins;
     }
 
     pub(super) fn name_next(&mut self, name: &str, machine: u32) {
