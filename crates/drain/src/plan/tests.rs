@@ -149,6 +149,12 @@ fn verdicts_with_kubectls_defaults() {
         ("mirror", pod(|p| p.mirror = true), Leave, vec![Reason::Mirror]),
         ("no app is kept", pod(|p| p.labels = label("app", "csi-attacher")), Evict, vec![]),
         (
+            "finished, bare, emptyDir",
+            pod(|p| (p.phase, p.empty_dir, p.controller) = (Phase::Failed, true, None)),
+            Evict,
+            vec![Reason::Finished],
+        ),
+        (
             "the wait label does not permit what the policy refuses",
             pod(|p| (p.labels, p.controller) = (label(DRAIN_LABEL, "wait-completed"), None)),
             Refuse,

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use cluster::drainer::Drain;
-use contract::PodState::{Pending, Ready, ReadyForLong};
+use contract::PodState::{Ready, ReadyForLong};
 use contract::{Place, Target, WEBHOOK, objects};
+use drain::Outcome;
 use drain::state::{Failure, Stage};
-use drain::{Answer, Outcome};
 use fake_cluster::{Controller, Effect, Fault, Reply};
 use serde_json::{Value, json};
 
 use crate::driving::{
     blocked, codes, deletions, drain, end, evictions, fake, insistent, is_untouched, line, meanwhile,
-    options, patient, paused, policy, requests, stage, turn, uid_sent, until,
+    options, patient, paused, requests, stage, turn, uid_sent, until,
 };
 
 /// A refusal as the API writes it.
@@ -148,30 +148,6 @@ pub(crate) async fn two_budgets(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// 409: the pod that the drain wanted to evict is gone; the pod that has its name now must not be evicted for it.
-pub(crate) async fn another_uid_on_the_same_node(target: &Target) -> Result<()> {
-    let place = Place::new(target, "t05").await?;
-    // No node acts on these pods: kwok deletes by name, and on a busy machine it took the new pod for the old one.
-    place.pods(&[("a", Pending)]).await?;
-    let (old, cordoned) = (place.pod_id("a").await?, place.cordoned().await?);
-    let now = json!({"gracePeriodSeconds": 0});
-    place.caller().delete(&place.path("pods/a"), &now).await?.object()?;
-    place.pods(&[("a", Pending)]).await?;
-    let new = place.pod_id("a").await?;
-    assert_ne!(old.uid, new.uid);
-
-    let cluster = place.caller().cluster();
-    assert_eq!(cluster::evict::evict(cluster, &cordoned, &old, None).await, Answer::Gone);
-    assert_eq!(cluster::evict::delete(cluster, &cordoned, &old, None).await, Answer::Gone);
-    assert_eq!(cluster::evict::would_evict(cluster, &old, None).await, Answer::Gone);
-    let found = place.get("pods/a").await?;
-    assert!(is_untouched(&found) && found["metadata"]["uid"] == new.uid, "{found}");
-    assert_eq!(cluster::evict::evict(cluster, &cordoned, &new, None).await, Answer::Accepted);
-    let after = place.get("pods/a").await?;
-    assert!(after.is_null() || !is_untouched(&after), "{after}");
-    Ok(())
-}
-
 /// A conflict says that the pod was changed, not that it is gone.
 pub(crate) async fn another_version_is_no_other_pod(target: &Target) -> Result<()> {
     let place = Place::new(target, "t06").await?;
@@ -268,26 +244,6 @@ pub(crate) async fn no_right_to_evict_is_final(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// A 403 about numbers. The API accepts no such status, so the test writes it into the store.
-pub(crate) async fn a_negative_budget_passes(target: &Target) -> Result<()> {
-    let place = Place::new(target, "t09").await?;
-    place.pods(&[("a", Ready)]).await?;
-    place.budget("p", &json!({"minAvailable": 0}), [1, 1, 0, 1]).await?;
-    let fake = fake(target)?;
-    fake.faults().pause(Controller::Disruption);
-    fake.edit("poddisruptionbudgets", &place.namespace, "p", |budget| {
-        budget["status"]["disruptionsAllowed"] = json!(-1);
-    })?;
-    let client = target.client(&place.namespace).await?;
-    let mut drain = drain(&client, patient(), &place.node);
-    let (text, _) = paused(&mut drain, "a").await?;
-    assert!(text.contains("pdb disruptions allowed is negative"), "{text}");
-    fake.faults().resume(Controller::Disruption);
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    assert!(is_gone(&place, "a").await?);
-    Ok(())
-}
-
 /// The other 403 about numbers: more disruptions than the server keeps, and no controller that counts them off.
 pub(crate) async fn too_many_disrupted_pods_pass(target: &Target) -> Result<()> {
     let place = Place::new(target, "t09").await?;
@@ -362,94 +318,6 @@ pub(crate) async fn the_connection_breaks_before_the_server_has_acted(target: &T
     assert_eq!(end(&mut drain).await?, Outcome::Drained);
     assert_eq!(eviction_codes(target, &place.namespace)?, [0, 201]);
     assert!(is_gone(&place, "a").await?);
-    Ok(())
-}
-
-/// Success with a Status as its body. Each pod is evicted once.
-pub(crate) async fn a_success_of_201_is_believed_at_once(target: &Target) -> Result<()> {
-    let place = Place::new(target, "t12").await?;
-    place.pods(&[("a", Ready), ("b", Ready)]).await?;
-    let client = target.client(&place.namespace).await?;
-    let mut drain = drain(&client, insistent(), &place.node);
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    assert_eq!((evictions(&client)?, deletions(&client)?), (2, 0));
-    assert!(is_gone(&place, "a").await? && is_gone(&place, "b").await?);
-    place.pods(&[("c", Ready)]).await?;
-    assert_eq!(place.answer("c").await?, Answer::Accepted);
-    Ok(())
-}
-
-/// The documentation says 200; any 2xx means success.
-pub(crate) async fn a_success_of_another_code(target: &Target) -> Result<()> {
-    let success = |code: u16| {
-        let body = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
-        Reply::json(code, &body)
-    };
-    for reply in [success(200), success(202), Reply::text(200, ""), Reply::text(204, "")] {
-        let code = reply.code;
-        let place = Place::new(target, "t13").await?;
-        place.pods(&[("a", Ready)]).await?;
-        next_eviction(target, Effect::AnswerAfter(reply.clone()))?;
-        assert_eq!(place.answer("a").await?, Answer::Accepted, "{code}");
-        place.until_gone("pods/a").await?;
-
-        place.pods(&[("a", Ready)]).await?;
-        next_eviction(target, Effect::AnswerAfter(reply))?;
-        let client = target.client(&place.namespace).await?;
-        let mut drain = drain(&client, insistent(), &place.node);
-        assert_eq!(end(&mut drain).await?, Outcome::Drained, "{code}");
-        assert_eq!(eviction_codes(target, &place.namespace)?, [code]);
-        assert!(is_gone(&place, "a").await?, "{code}");
-    }
-    Ok(())
-}
-
-/// 404: the pod is gone, as wanted.
-pub(crate) async fn a_pod_that_is_gone(target: &Target) -> Result<()> {
-    let place = Place::new(target, "t14").await?;
-    place.pods(&[("a", Ready)]).await?;
-    let (pod, cordoned) = (place.pod_id("a").await?, place.cordoned().await?);
-    place.caller().delete(&place.path("pods/a"), &json!({"gracePeriodSeconds": 0})).await?.object()?;
-    let cluster = place.caller().cluster();
-    assert_eq!(cluster::evict::evict(cluster, &cordoned, &pod, None).await, Answer::Gone);
-    assert_eq!(cluster::evict::delete(cluster, &cordoned, &pod, None).await, Answer::Gone);
-    Ok(())
-}
-
-/// The answer is only a claim; the list is the proof.
-pub(crate) async fn a_404_that_the_list_contradicts(target: &Target) -> Result<()> {
-    let place = Place::new(target, "t14").await?;
-    place.pods(&[("a", Ready)]).await?;
-    let missing = refusal(404, "NotFound", "pods \"a\" not found", &json!({"name": "a", "kind": "pods"}));
-    next_eviction(target, Effect::Answer(missing))?;
-    let client = target.client(&place.namespace).await?;
-    let mut drain = drain(&client, insistent(), &place.node);
-    let accepted = |drain: &Drain| (stage(drain, "a") == Some(Stage::Accepted)).then_some(());
-    until(&mut drain, "the pod is said to be gone", accepted).await?;
-    // Nothing changes, so the watches send nothing: the next relist is due after 30 s.
-    turn(Duration::from_secs(31));
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    assert_eq!(eviction_codes(target, &place.namespace)?, [404, 201]);
-    assert!(is_gone(&place, "a").await?);
-    Ok(())
-}
-
-/// 404 for the subresource: pods can only be deleted, with their own grace, and only the meant pod.
-pub(crate) async fn a_server_without_evictions(target: &Target) -> Result<()> {
-    let place = Place::new(target, "t15").await?;
-    place.pods(&[("a", Ready), ("b", Ready)]).await?;
-    let uids = [place.pod_id("a").await?.uid, place.pod_id("b").await?.uid];
-    fake(target)?.faults().unserve("pods/eviction");
-    let client = target.client(&place.namespace).await?;
-    let one_by_one = drain::Policy { concurrency: 1, ..policy() };
-    let mut drain = drain(&client, one_by_one, &place.node);
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    assert_eq!(eviction_codes(target, &place.namespace)?, [404], "found out once");
-    let deletions = requests(target, &place.namespace, "delete", "pods")?;
-    let sent: Vec<_> = deletions.iter().map(uid_sent).collect();
-    assert_eq!(sent, uids);
-    assert!(deletions.iter().all(|deletion| options(deletion).get("gracePeriodSeconds").is_none()));
-    assert!(is_gone(&place, "a").await? && is_gone(&place, "b").await?);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use cluster::drainer::Drain;
 use contract::PodState::Ready;
 use contract::{Place, Target, objects};
 use drain::state::Stage;
-use drain::{Answer, Outcome, PodId};
+use drain::{Outcome, PodId};
 use fake_cluster::{Effect, Fault};
 use serde_json::{Value, json};
 
@@ -116,18 +116,6 @@ pub(crate) async fn the_same_name_on_another_node(target: &Target) -> Result<()>
         assert!(sent.iter().all(|request| request.code != Some(201)), "{sent:?}");
     }
     Ok(())
-}
-
-/// The last safeguard: the call contains the UID.
-pub(crate) async fn the_uid_changes_before_the_call(target: &Target) -> Result<()> {
-    let place = Place::new(target, "t18").await?;
-    let old = database(&place, &json!([])).await?;
-    let cordoned = place.cordoned().await?;
-    let moved = move_away(&place).await?;
-    let cluster = place.caller().cluster();
-    assert_eq!(cluster::evict::evict(cluster, &cordoned, &old, None).await, Answer::Gone);
-    assert_eq!(cluster::evict::delete(cluster, &cordoned, &old, Some(Duration::ZERO)).await, Answer::Gone);
-    is_still(&place, &moved).await
 }
 
 /// The drain's watch of pods hangs, so its call is based on old knowledge. The server answers 409; the list shows the

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use cluster::drainer::Drain;
 use cluster::relist;
-use contract::PodState::{Pending, Ready, ReadyForLong};
+use contract::PodState::{Pending, Ready};
 use contract::{Objects, Place, Target, objects};
 use drain::Outcome;
 use drain::state::{Failure, Stage};
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::driving::{
     begun_long_ago, blocked, codes, drain, drain_with, end, evictions, fake, is_untouched, meanwhile,
-    patient, policy, requests, stage, turn, until,
+    patient, policy, stage, turn, until,
 };
 
 async fn is_gone(place: &Place<'_>, pod: &str) -> Result<bool> {
@@ -93,22 +93,6 @@ pub(crate) async fn a_pod_that_names_the_node_returns_for_ever(target: &Target) 
     Ok(())
 }
 
-/// The remedy that the report names.
-pub(crate) async fn its_owners_end_ends_it(target: &Target) -> Result<()> {
-    let place = Place::new(target, "t26").await?;
-    let owner = stubborn(&place).await?;
-    let client = target.client(&place.namespace).await?;
-    let mut drain = drain(&client, policy(), &place.node);
-    begun_long_ago(&mut drain).await?;
-    until_slow(&mut drain, &owner).await?;
-    let path = place.path("deployments/web");
-    meanwhile(&mut drain, async { place.caller().delete(&path, &json!({})).await?.object() }).await?;
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    let left = place.get("pods").await?;
-    assert_eq!(left["items"], json!([]));
-    Ok(())
-}
-
 /// Five pods that stay whatever the drain does.
 async fn five_that_stay(place: &Place<'_>) -> Result<()> {
     for name in ["k1", "k2", "k3", "k4", "k5"] {
@@ -159,26 +143,6 @@ fn expired_page() -> Effect {
     ))
 }
 
-pub(crate) async fn the_next_page_has_expired(target: &Target) -> Result<()> {
-    let place = Place::new(target, "t27").await?;
-    five_that_stay(&place).await?;
-    place.pods(&[("z", Ready)]).await?;
-    let client = target.client(&place.namespace).await?;
-    // The watch's list and the first page of the final list pass.
-    let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
-    fake(target)?.faults().add(Fault::on("list", "pods", expired_page()).from_agent(&agent).after(2));
-    let mut drain = drain_with(&client.cluster().clone().with_page(2), patient(), &place.node);
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    let lists = requests(target, &place.namespace, "list", "pods")?;
-    let seen: Vec<_> = lists.iter().map(|list| (list.code, list.query.contains("continue="))).collect();
-    let page = |code, continues| (Some(code), continues);
-    let proof = [page(200, false), page(200, true), page(200, true)];
-    assert_eq!(seen[..3], [page(200, false), page(200, false), page(410, true)], "{lists:?}");
-    assert_eq!(seen[3..], proof, "from the beginning: {lists:?}");
-    assert!(is_gone(&place, "z").await?);
-    Ok(())
-}
-
 pub(crate) async fn a_list_that_always_expires_is_no_proof(target: &Target) -> Result<()> {
     let place = Place::new(target, "t27").await?;
     five_that_stay(&place).await?;
@@ -194,20 +158,6 @@ pub(crate) async fn a_list_that_always_expires_is_no_proof(target: &Target) -> R
     assert!(failure.text().contains("expired each of 3 times"), "{failure}");
     assert!(!failure.is_unreachable(), "a server that answers is there: {failure}");
     assert_eq!(codes(target, &place.namespace, "list", "pods")?, [200, 410, 200, 410, 200, 410]);
-
-    faults.clear();
-    faults.add(Fault::on("list", "pods", expired_page()).from_agent(&agent).after(2).always());
-    let mut drain = drain_with(&cluster, patient(), &place.node);
-    let tries = |_: &Drain| {
-        let lists = codes(target, &place.namespace, "list", "pods").ok()?;
-        (lists.len() >= 12).then_some(())
-    };
-    until(&mut drain, "it tried for some time", tries).await?;
-    turn(Duration::from_hours(1));
-    let ended = end(&mut drain).await?;
-    let says_why =
-        matches!(&ended, Outcome::Failed(Failure::Unproven(why)) if why.contains("cannot list pods"));
-    assert!(says_why, "{ended:?}");
     Ok(())
 }
 
@@ -252,66 +202,5 @@ pub(crate) async fn the_proof_is_a_consistent_list(target: &Target) -> Result<()
         .collect();
     assert!(lists.len() >= 2, "the watch's and the proof: {lists:?}");
     assert!(lists.iter().all(|list| !list.query.contains("resourceVersion")), "{lists:?}");
-    Ok(())
-}
-
-/// The watches begin with an empty list, and do not see the pod until it changes.
-fn empty_list(revision: u64) -> Effect {
-    Effect::Answer(Reply::json(
-        200,
-        &json!({
-            "kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": revision.to_string()}, "items": [],
-        }),
-    ))
-}
-
-pub(crate) async fn an_empty_cache_proves_nothing(target: &Target) -> Result<()> {
-    let place = Place::new(target, "t28").await?;
-    place.pods(&[("a", Ready)]).await?;
-    let fake = fake(target)?;
-    let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
-    fake.faults().add(Fault::on("list", "pods", empty_list(fake.revision())).from_agent(&agent));
-    let client = target.client(&place.namespace).await?;
-    let mut drain = drain(&client, policy(), &place.node);
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    assert!(is_gone(&place, "a").await?, "it was evicted, and the drain waited for it");
-    assert_eq!(codes(target, &place.namespace, "create", "pods/eviction")?, [201]);
-    Ok(())
-}
-
-/// A cache that never shows the pod does not end the drain either, while the pod does not end: what a relist has shown
-/// stays known.
-pub(crate) async fn a_cache_that_stays_empty_ends_in_failure(target: &Target) -> Result<()> {
-    let place = Place::new(target, "t28").await?;
-    place.pods(&[("a", ReadyForLong)]).await?;
-    let fake = fake(target)?;
-    let agent = format!("ebb/{} {}", env!("CARGO_PKG_VERSION"), place.namespace);
-    fake.faults().add(Fault::on("list", "pods", empty_list(fake.revision())).from_agent(&agent));
-    fake.faults().add(Fault::on("watch", "pods", Effect::Hang).from_agent(&agent).always());
-    let client = target.client(&place.namespace).await?;
-    let mut drain = drain(&client, policy(), &place.node);
-    for number in 1..=3 {
-        let ends = |drain: &Drain| (stage(drain, "a") == Some(Stage::Terminating)).then_some(());
-        let told = |drain: &Drain| {
-            matches!(stage(drain, "a"), Some(Stage::Accepted | Stage::Terminating)).then_some(())
-        };
-        until(&mut drain, "the pod is evicted", told).await?;
-        // The next relist is due after 30 s.
-        turn(Duration::from_secs(31));
-        until(&mut drain, "a relist shows that the pod ends", ends).await?;
-        // Something else changes, so the watches show their empty snapshot once more.
-        let other = objects::budget(&format!("p{number}"), "other", &json!({"minAvailable": 1}));
-        meanwhile(&mut drain, place.create("poddisruptionbudgets", &other)).await?;
-        let shown = |drain: &Drain| {
-            let known = drain::progress::attempt(drain.state())?.snapshot()?;
-            known.budgets.iter().any(|budget| budget.name == format!("p{number}")).then_some(())
-        };
-        until(&mut drain, "the watches show the budget", shown).await?;
-        assert_eq!(stage(&drain, "a"), Some(Stage::Terminating), "{number}");
-    }
-    turn(Duration::from_hours(1));
-    let ended = end(&mut drain).await?;
-    assert_eq!(ended, Outcome::Failed(Failure::Deadline));
-    assert!(!is_gone(&place, "a").await?);
     Ok(())
 }

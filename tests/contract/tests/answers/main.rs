@@ -1,18 +1,15 @@
 //! What the server answers to evictions, identity of pods, waiting, and lists. Each case runs through the engine, as
 //! `fake::NAME` and, where the real server can be made to answer so, as `real::NAME`.
 //!
-//! Two cases stop or freeze a part of the control plane: `faults_real` runs them on a control plane of its own. These
-//! cases are on the fake only:
+//! One case freezes a part of the control plane: `faults_real` runs it on a control plane of its own. These cases are on
+//! the fake only:
 //!
 //! | case | why the real server cannot be made to answer so |
 //! |---|---|
 //! | `another_version_…` | our evictions name no resourceVersion, so there is none that could be wrong |
-//! | `a_negative_budget_…` | the API refuses a budget's status with a negative number |
 //! | `write_conflicts_…` | 20 write conflicts in a row on one budget are needed; 400 evictions at a time did not cause them |
 //! | `the_connection_breaks_…` | a TLS connection cannot be cut exactly between the server's action and its answer |
-//! | `a_success_of_another_code` | 1.34 answers 201 |
-//! | `a_404_that_the_list_contradicts` | a server that answers 404 for a pod that it lists is broken |
-//! | `a_server_without_evictions`, `a_404_of_something_else_…` | 1.34 serves `pods/eviction` |
+//! | `a_404_of_something_else_…` | 1.34 serves `pods/eviction` |
 //! | `the_uid_changes_between_…` | the pod has to change after our last relist and before our call arrives: a stale watch
 //! |
 //! | `failing_lists_…`, `a_failing_get_…` | the real server answers 500 to a read only when it is broken; without its etcd it
@@ -21,10 +18,8 @@
 //! with the server |
 //! | `a_deletion_that_is_overdue` | the test would have to wait for the time |
 //! | `the_servers_clock_…` | the real server's clock is this machine's |
-//! | `the_next_page_…`, `a_list_that_always_expires_…`, `the_watches_first_list_…` | the real server forgets a page's moment
+//! | `a_list_that_always_expires_…`, `the_watches_first_list_…` | the real server forgets a page's moment
 //! after 5 minutes |
-//! | `an_empty_cache_…`, `a_cache_that_stays_empty_…` | the real server's watch cache lags by milliseconds; without etcd it
-//! answers nothing at all |
 
 // With `cfg(test)` clippy allows `unwrap` in these modules.
 #[cfg(test)]
@@ -44,27 +39,21 @@ contract::cases_for_both! {contract::run, {
         a_busy_server_is_asked_again_when_it_says,
         a_webhook_denies,
         two_budgets,
-        another_uid_on_the_same_node,
         a_terminating_namespace_takes_deletions_only,
         no_right_to_evict_is_final,
-        a_success_of_201_is_believed_at_once,
-        a_pod_that_is_gone,
     }
     identity {
         the_same_name_on_the_same_node,
         the_same_name_on_another_node,
-        the_uid_changes_before_the_call,
     }
     waiting {
         a_finalizer_holds_the_pod,
         a_grace_longer_than_the_attempt,
-        the_report_says_that_grace_is_left,
         a_deletion_in_the_future,
     }
     listing {
         a_pod_that_tolerates_the_cordon_arrives,
         a_pod_that_names_the_node_returns_for_ever,
-        its_owners_end_ends_it,
         a_list_of_several_pages,
         the_proof_is_a_consistent_list,
     }
@@ -73,13 +62,9 @@ contract::cases_for_both! {contract::run, {
 contract::cases! {only_fake, contract::run, contract::Target::fake, {
     answers {
         another_version_is_no_other_pod,
-        a_negative_budget_passes,
         write_conflicts_on_a_budget_pass,
         the_connection_breaks_after_the_server_has_acted,
         the_connection_breaks_before_the_server_has_acted,
-        a_success_of_another_code,
-        a_404_that_the_list_contradicts,
-        a_server_without_evictions,
         a_404_of_something_else_deletes_nothing,
     }
     identity {
@@ -94,20 +79,14 @@ contract::cases! {only_fake, contract::run, contract::Target::fake, {
         the_servers_clock_is_another_one,
     }
     listing {
-        the_next_page_has_expired,
         a_list_that_always_expires_is_no_proof,
         the_watches_first_list_expires,
-        an_empty_cache_proves_nothing,
-        a_cache_that_stays_empty_ends_in_failure,
     }
 }}
 
-// These cases stop or freeze a part of the control plane.
+// This case freezes a part of the control plane.
 contract::cases_with_faults! {contract::run, {
     answers {
         too_many_disrupted_pods_pass,
-    }
-    waiting {
-        the_server_is_another_one_now,
     }
 }}

@@ -205,34 +205,6 @@ pub(crate) async fn a_drain_moves_what_has_to_leave(target: &Target) -> Result<(
     was_kept(kept).await
 }
 
-pub(crate) async fn a_drain_that_may_not_evict_begins_nothing(target: &Target) -> Result<()> {
-    let place = Place::new(target, "kubectl").await?;
-    let before = place.pods(&[("bare", Ready)]).await?;
-    let drainer = Drainer::new(place.caller().cluster().clone(), Policy::kubectl());
-    assert_eq!(drainer.drain(&place.node).outcome().await?, Outcome::Failed(Failure::Refused));
-    assert_eq!(place.get("pods/bare").await?, before);
-    Ok(())
-}
-
-pub(crate) async fn a_drain_that_a_budget_blocks_ends_in_time(target: &Target) -> Result<()> {
-    let place = Place::new(target, "blocked").await?;
-    place.pods(&[("a", Ready), ("free", Ready)]).await?;
-    place.patch("pods/free", &json!({"metadata": {"labels": {"app": "free"}}})).await?;
-    place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
-    let drainer = |policy| Drainer::new(place.caller().cluster().clone(), policy);
-    let patient = drainer(policy());
-    tokio::select! {
-        outcome = patient.drain(&place.node).outcome() => anyhow::bail!("it has ended: {outcome:?}"),
-        gone = place.until_gone("pods/free") => gone?,
-    }
-    let hasty = drainer(Policy { attempt_timeout: Duration::from_millis(300), ..policy() });
-    assert_eq!(hasty.drain(&place.node).outcome().await?, Outcome::Failed(Failure::Deadline));
-    let left = relist(place.caller().cluster(), &place.node, None, false).await?;
-    assert_eq!(names(&left), ["a"]);
-    assert_eq!(left.pods[0].terminating, None);
-    Ok(())
-}
-
 pub(crate) async fn a_drain_ends_when_somebody_uncordons(target: &Target) -> Result<()> {
     let place = Place::new(target, "uncordoned").await?;
     place.pods(&[("a", Ready)]).await?;

@@ -66,16 +66,6 @@ pub(crate) async fn a_cordon_has_an_owner(target: &Target) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn a_cordon_by_hand_stays(target: &Target) -> Result<()> {
-    let place = Place::new(target, "foreign").await?;
-    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
-    by_hand(&place, json!(true)).await?;
-    assert_eq!(before(cordon(cluster, node, "zedkube", "reboot").await), PriorCordon::Foreign);
-    assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::NotOurs);
-    assert_eq!(traces(&place).await?, [json!(true), Value::Null, Value::Null]);
-    Ok(())
-}
-
 pub(crate) async fn a_cordon_lifted_by_hand_leaves_our_name(target: &Target) -> Result<()> {
     let place = Place::new(target, "lifted").await?;
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
@@ -146,19 +136,11 @@ pub(crate) async fn many_cordons_at_once_have_one_owner(target: &Target) -> Resu
     Ok(())
 }
 
-pub(crate) async fn the_taint_follows_the_cordon(target: &Target) -> Result<()> {
-    let place = Place::new(target, "taint").await?;
-    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
-    cordon(cluster, node, "zedkube", "reboot").await?;
-    until_tainted(&place, true).await?;
-    uncordon(cluster, node, "zedkube").await?;
-    until_tainted(&place, false).await
-}
-
 pub(crate) async fn no_pod_is_put_on_a_cordoned_node(target: &Target) -> Result<()> {
     let place = Place::new(target, "unschedulable").await?;
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
     cordon(cluster, node, "zedkube", "reboot").await?;
+    until_tainted(&place, true).await?;
     place.create("pods", &objects::pending_pod("a", &place.namespace)).await?;
     let refused = |pod: &Value| {
         let condition =
@@ -168,6 +150,7 @@ pub(crate) async fn no_pod_is_put_on_a_cordoned_node(target: &Target) -> Result<
     let pod = place.until("the scheduler refuses the pod", "pods/a", refused).await?;
     assert_eq!((&pod["spec"]["nodeName"], &pod["status"]["phase"]), (&Value::Null, &json!("Pending")));
     uncordon(cluster, node, "zedkube").await?;
+    until_tainted(&place, false).await?;
     let is_there = |pod: &Value| (pod["spec"]["nodeName"] == node).then_some(());
     place.until("the pod is bound", "pods/a", is_there).await
 }

@@ -189,6 +189,7 @@ pub(crate) async fn another_uid_is_refused(target: &Target) -> Result<()> {
     let cordoned = place.cordoned().await?;
     let answer = cluster::evict::evict(place.caller().cluster(), &cordoned, &other, None).await;
     assert_eq!(answer, Answer::Gone, "ours is gone: another pod has its name");
+    assert_eq!(cluster::evict::would_evict(place.caller().cluster(), &other, None).await, Answer::Gone);
     assert_eq!(place.get("pods/a").await?, pod);
     Ok(())
 }

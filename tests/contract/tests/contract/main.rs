@@ -106,13 +106,11 @@ contract::cases_for_both! {contract::run, {
     }
     cordons {
         a_cordon_has_an_owner,
-        a_cordon_by_hand_stays,
         a_cordon_lifted_by_hand_leaves_our_name,
         a_cordon_that_a_person_wants_to_keep_stays,
         a_cordon_that_a_person_set_after_us_stays,
         a_node_that_is_not_there,
         many_cordons_at_once_have_one_owner,
-        the_taint_follows_the_cordon,
         no_pod_is_put_on_a_cordoned_node,
         a_cordon_without_owner_is_adopted,
         many_adoptions_at_once_have_one_owner,
@@ -132,11 +130,9 @@ contract::cases_for_both! {contract::run, {
         who_may_have_slots,
     }
     workloads {
-        a_deployments_replacement_is_ready_elsewhere,
         a_stateful_pod_returns_under_its_name,
         a_daemon_pod_returns_to_its_node,
         budgets_count,
-        a_ready_replacement_frees_the_budget,
         scaling_changes_the_pods,
     }
     volumes {
@@ -147,8 +143,6 @@ contract::cases_for_both! {contract::run, {
         a_full_snapshot_shows_node_and_budgets,
         an_informer_shows_every_change,
         a_drain_moves_what_has_to_leave,
-        a_drain_that_may_not_evict_begins_nothing,
-        a_drain_that_a_budget_blocks_ends_in_time,
         a_drain_ends_when_somebody_uncordons,
     }
 }}

@@ -36,23 +36,6 @@ fn uids(pods: &Objects) -> BTreeSet<String> {
     pods.values().map(uid).collect()
 }
 
-pub(crate) async fn a_deployments_replacement_is_ready_elsewhere(target: &Target) -> Result<()> {
-    let place = Place::new(target, "elsewhere").await?;
-    place.create("deployments", &objects::deployment("web", 2, &place.namespace)).await?;
-    let before = ready_on(&place, &place.node, "web", 2).await?;
-    let owner = &before.values().next().unwrap()["metadata"]["ownerReferences"][0];
-    assert_eq!(
-        [&owner["kind"], &owner["apiVersion"], &owner["controller"]],
-        [&json!("ReplicaSet"), &json!("apps/v1"), &json!(true)]
-    );
-    place.cordoned().await?;
-    let other = place.add_node("b").await?;
-    evict_all(&place, &before).await?;
-    let after = ready_on(&place, &other, "web", 2).await?;
-    assert!(uids(&before).is_disjoint(&uids(&after)));
-    Ok(())
-}
-
 pub(crate) async fn a_stateful_pod_returns_under_its_name(target: &Target) -> Result<()> {
     let place = Place::new(target, "stateful").await?;
     place.create("statefulsets", &objects::stateful_set("db", 2, &place.namespace)).await?;
@@ -125,19 +108,6 @@ pub(crate) async fn budgets_count(target: &Target) -> Result<()> {
     // 26 % of 5 is 1.3: two may be missing.
     place.patch("deployments/web", &json!({"spec": {"replicas": 5}})).await?;
     place.until_budget("p", [5, 4, 3, 1]).await.map(drop)
-}
-
-pub(crate) async fn a_ready_replacement_frees_the_budget(target: &Target) -> Result<()> {
-    let place = Place::new(target, "freed").await?;
-    place.create("statefulsets", &objects::stateful_set("db", 2, &place.namespace)).await?;
-    ready_on(&place, &place.node, "db", 2).await?;
-    place.create("poddisruptionbudgets", &objects::budget("p", "db", &json!({"maxUnavailable": 1}))).await?;
-    for name in ["db-0", "db-1"] {
-        place.until_budget("p", [2, 2, 1, 1]).await?;
-        assert_eq!(place.evict(name).await?.said()?, Said::created());
-    }
-    place.until_budget("p", [2, 2, 1, 1]).await?;
-    Ok(())
 }
 
 pub(crate) async fn scaling_changes_the_pods(target: &Target) -> Result<()> {

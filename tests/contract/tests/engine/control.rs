@@ -8,10 +8,10 @@ use cluster::drainer::Drain;
 use cluster::evict::{would_delete, would_evict};
 use cluster::{CordonFailure, Drainer, Uncordoned, full_snapshot, uncordon, would_cordon};
 use contract::PodState::{Ready, ReadyForLong};
+use contract::Target;
+use contract::driving::count;
 use contract::objects::Kubelet;
-use contract::{Asked, Target};
-use drain::plan::DRAIN_LABEL;
-use drain::policy::{MaxRetries, Volumes};
+use drain::policy::MaxRetries;
 use drain::state::{Failure, Stage};
 use drain::{Answer, Outcome, Policy, plan};
 use serde_json::{Value, json};
@@ -21,53 +21,21 @@ use crate::scene::{
     Scene, cordon_of, drainer_of, end, is_blocked, is_detaching, is_terminating, is_waiting, line, patient,
     stage, told, turn, until, volume,
 };
-use crate::stages::{self, At, free, later, reach};
+use crate::stages::{self, At, free, reach};
 
 /// After this time without a request a dropped drain counts as silent.
 const SILENCE: Duration = Duration::from_secs(1);
 
-fn evictions(asked: &[Asked]) -> usize {
-    asked.iter().filter(|asked| asked.verb == "create" && asked.resource == "pods/eviction").count()
-}
-
-/// If an attempt's time ends while it is held at a stage, the attempt has failed, whatever else has ended too.
-async fn deadline(target: &Target, at: At) -> Result<()> {
+/// If an attempt's time ends, the attempt has failed, whatever else has ended too. No pod is left, and the failure does
+/// not claim that there is one.
+pub(crate) async fn a_deadline_while_proving(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t47").await?;
-    let mut drain = reach(&scene, at).await?;
+    let mut drain = reach(&scene, At::Verifying).await?;
     turn(stages::policy().attempt_timeout);
     let outcome = end(&mut drain).await?;
-    match at {
-        // No pod is left, and the failure does not claim that there is one.
-        At::Detaching | At::Verifying => assert!(
-            matches!(&outcome, Outcome::Failed(Failure::Volumes(_) | Failure::Unproven(_))),
-            "{outcome:?}"
-        ),
-        At::Blocked | At::Waiting | At::Terminating => {
-            assert_eq!(outcome, Outcome::Failed(Failure::Deadline));
-        }
-    }
+    assert!(matches!(&outcome, Outcome::Failed(Failure::Unproven(_))), "{outcome:?}");
     assert!(scene.is_cordoned().await?);
     Ok(())
-}
-
-pub(crate) async fn a_deadline_while_blocked(target: &Target) -> Result<()> {
-    deadline(target, At::Blocked).await
-}
-
-pub(crate) async fn a_deadline_while_pods_wait_for_their_turn(target: &Target) -> Result<()> {
-    deadline(target, At::Waiting).await
-}
-
-pub(crate) async fn a_deadline_while_terminating(target: &Target) -> Result<()> {
-    deadline(target, At::Terminating).await
-}
-
-pub(crate) async fn a_deadline_while_detaching(target: &Target) -> Result<()> {
-    deadline(target, At::Detaching).await
-}
-
-pub(crate) async fn a_deadline_while_proving(target: &Target) -> Result<()> {
-    deadline(target, At::Verifying).await
 }
 
 /// The call's own time limit (10 s) ends it: the attempt has not begun.
@@ -148,20 +116,8 @@ pub(crate) async fn a_cancel_while_blocked(target: &Target) -> Result<()> {
     cancel(target, At::Blocked).await
 }
 
-pub(crate) async fn a_cancel_while_pods_wait_for_their_turn(target: &Target) -> Result<()> {
-    cancel(target, At::Waiting).await
-}
-
-pub(crate) async fn a_cancel_while_terminating(target: &Target) -> Result<()> {
-    cancel(target, At::Terminating).await
-}
-
 pub(crate) async fn a_cancel_while_detaching(target: &Target) -> Result<()> {
     cancel(target, At::Detaching).await
-}
-
-pub(crate) async fn a_cancel_while_proving(target: &Target) -> Result<()> {
-    cancel(target, At::Verifying).await
 }
 
 /// Runs a drain until the fake has received this number of these requests, and drops it then.
@@ -221,28 +177,6 @@ pub(crate) async fn no_retries(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Times of zero neither hang nor lead to success by themselves.
-pub(crate) async fn no_time(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t49").await?;
-    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
-    let held = disks.pod_with_disk("a", Kubelet::Quick).await?;
-    disks.hold(&held, node).await?;
-    let none = Policy { attempt_timeout: Duration::ZERO, ..patient() };
-    let outcome = end(&mut scene.drain(none)).await?;
-    assert!(
-        matches!(&outcome, Outcome::Failed(Failure::Unproven(_))),
-        "nothing has been seen yet: {outcome:?}"
-    );
-    assert!(scene.is_untouched("a").await?);
-
-    // With these limits volumes are not waited for at all.
-    let (detach_timeout, reattach_timeout) = (Duration::ZERO, Duration::ZERO);
-    let volumes = Volumes { detach_timeout, reattach_timeout, ..patient().volumes };
-    let hasty = Policy { volumes, settle: Duration::ZERO, ..patient() };
-    assert_eq!(end(&mut scene.drain(hasty)).await?, Outcome::Drained);
-    disks.release(&held, node).await
-}
-
 pub(crate) async fn a_restart_keeps_the_deadline(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t50").await?;
     let mut first = reach(&scene, At::Blocked).await?;
@@ -264,48 +198,25 @@ pub(crate) async fn a_restart_keeps_the_deadline(target: &Target) -> Result<()> 
     Ok(())
 }
 
-/// A drain by another process, which continues one whose only volume is held. The volume's pod is gone, so nothing on
-/// the node refers to the volume any more. Returns the volume's name.
-async fn with_an_inherited_volume(scene: &Scene<'_>) -> Result<(Drain, String)> {
-    let first = reach(scene, At::Detaching).await?;
+/// Another process continues the drain. The volume's pod is gone, so nothing on the node refers to the volume any more.
+pub(crate) async fn a_restart_keeps_the_volumes(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t50").await?;
+    let first = reach(&scene, At::Detaching).await?;
     let volume = format!("{}-a", scene.place.namespace);
     let record = first.record().context("nothing to go on with")?;
     drop(first);
-    let mut second = scene.drainer(patient()).resuming(record).drain(&scene.place.node);
-    until(&mut second, "the volume is known", |drain| is_detaching(drain, &volume).then_some(())).await?;
-    Ok((second, volume))
-}
-
-/// Runs the drain until it has listed the attachments once more.
-async fn until_it_relists(scene: &Scene<'_>, drain: &mut Drain) -> Result<()> {
-    let looks = scene.sent("list", "volumeattachments")?;
-    let has_looked = || Some(()).filter(|()| scene.sent("list", "volumeattachments").unwrap() > looks);
-    until(drain, "the drain lists the attachments again", |_| has_looked()).await
-}
-
-pub(crate) async fn a_restart_keeps_the_volumes(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t50").await?;
-    let (mut drain, volume) = with_an_inherited_volume(&scene).await?;
+    let mut drain = scene.drainer(patient()).resuming(record).drain(&scene.place.node);
+    until(&mut drain, "the volume is known", |drain| is_detaching(drain, &volume).then_some(())).await?;
     for _ in 0..2 {
+        let looks = scene.sent("list", "volumeattachments")?;
         turn(Duration::from_mins(1));
-        until_it_relists(&scene, &mut drain).await?;
+        let has_looked = || Some(()).filter(|()| scene.sent("list", "volumeattachments").unwrap() > looks);
+        until(&mut drain, "the drain lists the attachments again", |_| has_looked()).await?;
         assert!(is_detaching(&drain, &volume), "{}", told(&drain));
     }
     Disks::of(&scene.place).release(&volume, &scene.place.node).await?;
     turn(Duration::from_mins(1));
     assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    Ok(())
-}
-
-/// No watch reports these volumes, so each list must follow the previous one within a few seconds: 5 s are promised
-/// (`drain::clocks`). Lists once a minute would fail this test: `until` gives up before.
-pub(crate) async fn inherited_volumes_are_looked_at_often(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t50").await?;
-    let (mut drain, _) = with_an_inherited_volume(&scene).await?;
-    for number in 0..3 {
-        turn(Duration::from_secs(10));
-        until_it_relists(&scene, &mut drain).await.with_context(|| format!("list number {number}"))?;
-    }
     Ok(())
 }
 
@@ -338,37 +249,8 @@ pub(crate) async fn no_right_to_cordon(target: &Target) -> Result<()> {
     let drain = Drainer::new(client.cluster().clone(), patient()).drain(&scene.place.node);
     let failure = drain.outcome().await.unwrap_err().to_string();
     assert!(failure.contains("needs the right to `patch` `nodes`"), "{failure}");
-    assert_eq!(evictions(&client.asked()?), 0);
+    assert_eq!(count(&client, "create", "pods/eviction")?, 0);
     assert!(scene.is_untouched("a").await? && !scene.is_cordoned().await?);
-    Ok(())
-}
-
-pub(crate) async fn no_node_to_cordon(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t52").await?;
-    scene.place.pods(&[("a", Ready)]).await?;
-    let node = format!("{}-none", scene.place.namespace);
-    let failure = scene.drainer(patient()).drain(&node).outcome().await.unwrap_err();
-    assert_eq!(failure, CordonFailure::NodeGone { node });
-    assert_eq!(scene.client.changes()?, []);
-    assert!(scene.is_untouched("a").await? && !scene.is_cordoned().await?);
-    Ok(())
-}
-
-pub(crate) async fn groups_leave_in_order(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t53").await?;
-    scene.place.pods(&[("a", ReadyForLong), ("b", ReadyForLong), ("c", ReadyForLong), ("d", Ready)]).await?;
-    for (pod, tier) in [("a", "last"), ("b", "late"), ("d", "first")] {
-        scene.label(pod, json!({"tier": tier})).await?;
-    }
-    let rules = vec![later("last", 7), later("late", 1), later("first", -1)];
-    let mut drain = scene.drain(Policy { rules, ..patient() });
-    for (now, still) in [("c", ["b", "a"].as_slice()), ("b", &["a"]), ("a", &[])] {
-        until(&mut drain, "its turn has come", |drain| is_terminating(drain, now).then_some(())).await?;
-        assert!(still.iter().all(|pod| is_waiting(&drain, pod)), "{now}: {}", told(&drain));
-        assert_eq!(line(&drain, "d"), None, "the first one is gone");
-        scene.kill(now).await?;
-    }
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
     Ok(())
 }
 
@@ -399,10 +281,10 @@ pub(crate) async fn crowd(scene: &Scene<'_>, number: usize) -> Result<()> {
 /// Runs the drain to its end; returns the greatest number of evictions that it had under way.
 async fn most_at_a_time(mut drain: Drain) -> Result<usize> {
     let mut most = 0;
-    let count =
+    let sending =
         |drain: &Drain| drain.lines().iter().filter(|line| line.stage == Some(Stage::Evicting)).count();
     let over = |drain: &Drain| {
-        most = most.max(count(drain));
+        most = most.max(sending(drain));
         drain.ended().map(drop)
     };
     until(&mut drain, "it ends", over).await?;
@@ -425,30 +307,6 @@ pub(crate) async fn a_budgets_share_is_limited(target: &Target) -> Result<()> {
     crowd(&scene, 8).await?;
     scene.place.budget("p", &json!({"minAvailable": 0}), [8, 8, 0, 8]).await?;
     assert_eq!(most_at_a_time(scene.drain(patient())).await?, 3);
-    Ok(())
-}
-
-/// As none is answered, all evictions that the server has received are under way.
-pub(crate) async fn no_more_evictions_at_the_server_than_allowed(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t54").await?;
-    crowd(&scene, 8).await?;
-    let held = target.hold_evictions(&scene.place.namespace).await?;
-    let mut drain = scene.drain(Policy { concurrency: 3, ..patient() });
-    let are_sent = || Some(()).filter(|()| scene.sent("create", "pods/eviction").unwrap() >= 3);
-    while are_sent().is_none() {
-        tokio::time::timeout(Duration::from_millis(10), drain.next()).await.ok();
-    }
-    // A new snapshot is a new chance to send.
-    scene.label("pod-7", json!({DRAIN_LABEL: "perhaps"})).await?;
-    let is_new =
-        |drain: &Drain| line(drain, "pod-7").is_some_and(|line| line.reasons.len() == 2).then_some(());
-    until(&mut drain, "the label is seen", is_new).await?;
-    assert_eq!(scene.sent("create", "pods/eviction")?, 3);
-    if let Some(fake) = target.as_fake() {
-        assert_eq!(fake.requests().peak("create", "pods/eviction"), 3);
-    }
-    drop(drain);
-    held.let_go();
     Ok(())
 }
 

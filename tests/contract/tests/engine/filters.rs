@@ -130,50 +130,6 @@ pub(crate) async fn a_third_partys_daemon_set(target: &Target) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn a_mirror_pod_with_an_empty_dir(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t32").await?;
-    pod(&scene, "static", |pod| {
-        pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = json!("");
-        add_empty_dir(pod, &json!({}));
-    })
-    .await?;
-    for policy in [strict(), patient()] {
-        let mut drain = scene.drain(policy);
-        assert_eq!(judged(&mut drain, "static").await?, (Verdict::Leave, vec![Reason::Mirror]));
-        assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    }
-    assert!(scene.is_untouched("static").await?);
-    assert_eq!(scene.sent("create", "pods/eviction")?, 0);
-    Ok(())
-}
-
-pub(crate) async fn a_finished_bare_pod_with_an_empty_dir(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t33").await?;
-    for (name, phase) in [("a", "Succeeded"), ("b", "Failed")] {
-        pod(&scene, name, |pod| add_empty_dir(pod, &json!({}))).await?;
-        let conditions = json!([{"type": "Ready", "status": "False"}]);
-        let status = json!({"status": {"phase": phase, "conditions": conditions}});
-        scene.place.patch(&format!("pods/{name}/status"), &status).await?;
-    }
-    let mut drain = scene.drain(strict());
-    for name in ["a", "b"] {
-        assert_eq!(judged(&mut drain, name).await?, (Verdict::Evict, vec![Reason::Finished]));
-    }
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    scene.place.until_gone("pods/a").await?;
-    scene.place.until_gone("pods/b").await
-}
-
-/// An emptyDir in memory is local data as well.
-pub(crate) async fn an_empty_dir_in_memory(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t34").await?;
-    pod(&scene, "a", |pod| add_empty_dir(pod, &json!({"medium": "Memory"}))).await?;
-    let forced = Policy { force: true, ..strict() };
-    refuses(&scene, forced.clone(), "a", &[Reason::EmptyDir]).await?;
-    let allowed = Policy { delete_emptydir_data: true, ..forced };
-    evicts(&scene, allowed, "a", &[Reason::EmptyDir, Reason::NoController]).await
-}
-
 /// An ephemeral volume is no local data, but a volume: it has to be detached.
 pub(crate) async fn a_pod_with_an_ephemeral_volume(target: &Target) -> Result<()> {
     let scene = Scene::new(target, "t35").await?;

@@ -31,53 +31,34 @@ contract::cases_for_both! {contract::run, {
     filters {
         a_daemon_set_that_cannot_be_read,
         a_third_partys_daemon_set,
-        a_mirror_pod_with_an_empty_dir,
-        a_finished_bare_pod_with_an_empty_dir,
-        an_empty_dir_in_memory,
         a_pod_with_an_ephemeral_volume,
         all_warnings_are_kept,
     }
     storage {
-        a_handle_that_begins_another_one,
         handles_with_characters_of_patterns,
         a_volume_of_two_local_pods,
-        a_claim_mounted_twice,
-        an_inline_attachment,
         what_somebody_else_has_left_attached_is_waited_for,
         claims_without_a_volume,
         the_node_goes_in_the_middle_of_a_wait,
         a_hundred_attachment_updates_during_a_detach,
         a_detach_timeout_fails_the_attempt_in_the_end,
-        a_detach_timeout_can_be_put_up_with,
     }
     control {
-        a_deadline_while_blocked,
-        a_deadline_while_pods_wait_for_their_turn,
-        a_deadline_while_terminating,
-        a_deadline_while_detaching,
         a_deadline_while_proving,
         a_deadline_while_cordoning,
         a_deadline_while_the_server_is_busy,
         a_cancel_while_blocked,
-        a_cancel_while_pods_wait_for_their_turn,
-        a_cancel_while_terminating,
         a_cancel_while_detaching,
-        a_cancel_while_proving,
         a_cancel_while_cordoning,
         a_cancel_while_evicting,
         no_retries,
-        no_time,
         a_restart_keeps_the_deadline,
         a_restart_keeps_the_volumes,
-        inherited_volumes_are_looked_at_often,
         somebody_elses_cordon_stays,
         no_right_to_cordon,
-        no_node_to_cordon,
-        groups_leave_in_order,
         an_order_waits_for_volumes,
         the_concurrency_is_limited,
         a_budgets_share_is_limited,
-        no_more_evictions_at_the_server_than_allowed,
         a_dry_run_changes_nothing,
     }
     outages {
@@ -106,10 +87,6 @@ contract::cases! {only_fake, contract::run, contract::Target::fake, {
         a_pod_with_a_claim_waits_until_its_volumes_can_be_known,
         a_drain_that_can_never_know_volumes_fails_and_says_why,
     }
-    outages {
-        the_server_goes_before_the_proof,
-        a_late_relist_brings_no_old_budget_back,
-    }
 }}
 
 // A large cluster takes some time.
@@ -126,9 +103,6 @@ contract::cases_with_faults_apart! {contract::run, {
         an_orphan_of_a_daemon_set,
     }
     outages {
-        the_server_is_away_from_the_beginning,
         the_server_goes_in_the_middle,
-        the_server_stays_away,
-        volumes_have_no_other_place,
     }
 }}

@@ -12,17 +12,13 @@ use drain::{Policy, Requirement, Selector};
 use serde_json::json;
 
 use crate::disks::Disks;
-use crate::scene::{
-    Scene, is_blocked, is_detaching, is_half_proven, is_terminating, is_waiting, patient, until,
-};
+use crate::scene::{Scene, is_blocked, is_detaching, is_half_proven, is_terminating, patient, until};
 
 /// The stage in which a drain is held, and what holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     /// Budget `p` refuses the eviction of pod `a`.
     Blocked,
-    /// Pod `a` does not end, and pod `b` may leave only after it.
-    Waiting,
     /// Pod `a` does not end.
     Terminating,
     /// Pod `a` is gone, and its volume is not detached.
@@ -43,7 +39,7 @@ pub(crate) fn policy() -> Policy {
 }
 
 /// A rule: pods whose label `tier` has this value have this order.
-pub(crate) fn later(tier: &str, order: i32) -> Rule {
+fn later(tier: &str, order: i32) -> Rule {
     let requirements = vec![Requirement::In("tier".to_owned(), vec![tier.to_owned()])];
     Rule { name: tier.to_owned(), selector: Some(Selector { requirements }), order, ..Rule::default() }
 }
@@ -52,7 +48,6 @@ pub(crate) fn later(tier: &str, order: i32) -> Rule {
 pub(crate) async fn reach(scene: &Scene<'_>, at: At) -> Result<Drain> {
     match at {
         At::Blocked => blocked(scene).await,
-        At::Waiting => waiting(scene).await,
         At::Terminating => terminating(scene).await,
         At::Detaching => detaching(scene).await,
         At::Verifying => proving(scene).await,
@@ -63,7 +58,7 @@ pub(crate) async fn reach(scene: &Scene<'_>, at: At) -> Result<Drain> {
 pub(crate) async fn free(scene: &Scene<'_>, at: At) -> Result<()> {
     match at {
         At::Blocked => scene.free("p").await,
-        At::Waiting | At::Terminating => scene.kill("a").await,
+        At::Terminating => scene.kill("a").await,
         At::Detaching => Disks::of(&scene.place).release(&volume(scene), &scene.place.node).await,
         At::Verifying => {
             crate::scene::turn(policy().settle);
@@ -82,15 +77,6 @@ async fn blocked(scene: &Scene<'_>) -> Result<Drain> {
     scene.place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
     let mut drain = scene.drain(policy());
     until(&mut drain, "the budget refuses", |drain| is_blocked(drain, "a").then_some(())).await?;
-    Ok(drain)
-}
-
-async fn waiting(scene: &Scene<'_>) -> Result<Drain> {
-    scene.place.pods(&[("a", ReadyForLong), ("b", Ready)]).await?;
-    scene.label("b", json!({"tier": "late"})).await?;
-    let mut drain = scene.drain(policy());
-    let is_there = |drain: &Drain| (is_terminating(drain, "a") && is_waiting(drain, "b")).then_some(());
-    until(&mut drain, "b waits for a", is_there).await?;
     Ok(drain)
 }
 

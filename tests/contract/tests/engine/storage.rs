@@ -15,7 +15,7 @@ use cluster::drainer::Drain;
 use contract::objects::Kubelet;
 use contract::{Change, Target};
 use drain::plan::DRAIN_LABEL;
-use drain::policy::{OnDetachTimeout, Stateful, Volumes};
+use drain::policy::{Stateful, Volumes};
 use drain::state::Failure;
 use drain::{Outcome, Policy};
 use fake_cluster::Controller;
@@ -29,44 +29,8 @@ fn together() -> Policy {
     Policy { stateful: Stateful { parallel: 64, ..patient().stateful }, ..patient() }
 }
 
-/// Makes the pod stay on the node, together with its volume.
-async fn stays(scene: &Scene<'_>, pod: &str) -> Result<()> {
-    scene.label(pod, json!({DRAIN_LABEL: "skip"})).await
-}
-
 fn is_gone(drain: &Drain, pod: &str) -> bool {
     crate::scene::line(drain, pod).is_none()
-}
-
-/// Only the exact name counts, in both directions: each pair has one volume that leaves and one that stays.
-pub(crate) async fn a_handle_that_begins_another_one(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t37").await?;
-    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
-    let mut volumes = Vec::new();
-    for (pod, handle) in [("one", "vol-1"), ("ten", "vol-10"), ("twenty", "disk-20"), ("two", "disk-2")] {
-        let volume = disks.disk(pod, handle).await?;
-        disks.pod(pod, &[pod], Kubelet::Quick).await?;
-        disks.until_attached(&volume, node).await?;
-        volumes.push(volume);
-    }
-    for pod in ["ten", "two"] {
-        stays(&scene, pod).await?;
-    }
-    let [one, ten, twenty, two] = volumes.as_slice() else { anyhow::bail!("{volumes:?}") };
-    for volume in [one, twenty] {
-        disks.hold(volume, node).await?;
-    }
-    let mut drain = scene.drain(together());
-    let both = |drain: &Drain| is_detaching(drain, one) && is_detaching(drain, twenty);
-    until(&mut drain, "both are left", |drain| both(drain).then_some(())).await?;
-    for volume in [one, twenty] {
-        disks.release(volume, node).await?;
-    }
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    for volume in [ten, two] {
-        disks.until_listed(volume, node, true).await?;
-    }
-    Ok(())
 }
 
 /// A handle is any text: it is not a pattern, and a broken pattern proves nothing.
@@ -80,7 +44,7 @@ pub(crate) async fn handles_with_characters_of_patterns(target: &Target) -> Resu
         disks.until_attached(&volume, node).await?;
         volumes.push(volume);
     }
-    stays(&scene, "near").await?;
+    scene.label("near", json!({DRAIN_LABEL: "skip"})).await?;
     let [dots, brackets, stars, near] = volumes.as_slice() else { anyhow::bail!("{volumes:?}") };
     let leaving = [dots, brackets, stars];
     for volume in leaving {
@@ -137,47 +101,6 @@ pub(crate) async fn a_volume_of_two_local_pods(target: &Target) -> Result<()> {
     scene.kill("b").await?;
     until(&mut drain, "the volume is left", |drain| is_detaching(drain, &shared).then_some(())).await?;
     disks.release(&shared, node).await?;
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    Ok(())
-}
-
-/// A claim that is mounted twice is not shared.
-pub(crate) async fn a_claim_mounted_twice(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t40").await?;
-    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
-    let twice = disks.disk("data", "handle").await?;
-    disks.pod("a", &["data", "data"], Kubelet::Quick).await?;
-    disks.until_attached(&twice, node).await?;
-    disks.hold(&twice, node).await?;
-    let mut drain = scene.drain(patient());
-    until(&mut drain, "the volume is left", |drain| is_detaching(drain, &twice).then_some(())).await?;
-    assert_eq!(drain.volumes().len(), 1, "{:?}", drain.volumes());
-    disks.release(&twice, node).await?;
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    Ok(())
-}
-
-/// An inline attachment names no volume, so it belongs to no pod: it neither delays the drain nor breaks it.
-pub(crate) async fn an_inline_attachment(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t41").await?;
-    let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
-    let own = disks.pod_with_disk("a", Kubelet::Quick).await?;
-    disks.hold(&own, node).await?;
-    let csi = json!({"driver": disks.driver(), "volumeHandle": "handle-a"});
-    let inline = json!({"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "csi": csi}});
-    let name = format!("{}-inline", scene.place.namespace);
-    disks.attach(&name, &inline, node).await?;
-
-    let mut drain = scene.drain(patient());
-    until(&mut drain, "a's volume is left", |drain| is_detaching(drain, &own).then_some(())).await?;
-    assert_eq!(drain.volumes().len(), 1, "{:?}", drain.volumes());
-    disks.release(&own, node).await?;
-    // Nothing shows whose the inline attachment is, but it is attached, so the drain waits for it.
-    until(&mut drain, "the inline one is left", |drain| is_detaching(drain, &name).then_some(())).await?;
-    let path = format!("/apis/storage.k8s.io/v1/volumeattachments/{name}");
-    scene.place.caller().delete(&path, &json!({})).await?.object()?;
-    let free = json!({"metadata": {"finalizers": null}});
-    scene.place.caller().patch(&path, Change::Merge, &free).await?.object()?;
     assert_eq!(end(&mut drain).await?, Outcome::Drained);
     Ok(())
 }
@@ -280,18 +203,14 @@ pub(crate) async fn a_hundred_attachment_updates_during_a_detach(target: &Target
     disks.until_attached(&second, &other).await
 }
 
-/// Two pods with volumes; that of the first is not detached for over an hour. Returns how the drain ends, and the name
-/// of that volume.
-async fn with_a_late_detach(
-    scene: &Scene<'_>,
-    on_detach_timeout: OnDetachTimeout,
-) -> Result<(Drain, Outcome, String)> {
+/// The volume of the first of two pods is not detached for over an hour; the second pod leaves all the same.
+pub(crate) async fn a_detach_timeout_fails_the_attempt_in_the_end(target: &Target) -> Result<()> {
+    let scene = Scene::new(target, "t45").await?;
     let (disks, node) = (Disks::new(&scene.place).await?, scene.place.node.as_str());
     let late = disks.pod_with_disk("a", Kubelet::Quick).await?;
     disks.pod_with_disk("b", Kubelet::Quick).await?;
     disks.hold(&late, node).await?;
-    let policy = Policy { volumes: Volumes { on_detach_timeout, ..patient().volumes }, ..patient() };
-    let mut drain = scene.drain(policy);
+    let mut drain = scene.drain(patient());
     let is_at = |drain: &Drain, stage| volume(drain, &late).is_some_and(|line| line.stage == stage);
     until(&mut drain, "a's volume is left", |drain| is_at(drain, "Detaching").then_some(())).await?;
     assert!(is_waiting(&drain, "b"));
@@ -300,25 +219,10 @@ async fn with_a_late_detach(
     until(&mut drain, "it is late, and b's turn has come", |drain| is_next(drain).then_some(())).await?;
     let outcome = end(&mut drain).await?;
     scene.place.until_gone("pods/b").await?;
-    Ok((drain, outcome, late))
-}
-
-pub(crate) async fn a_detach_timeout_fails_the_attempt_in_the_end(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t45").await?;
-    let (_, outcome, late) = with_a_late_detach(&scene, OnDetachTimeout::Fail).await?;
     let Outcome::Failed(Failure::Volumes(named)) = &outcome else { anyhow::bail!("{outcome:?}") };
     let [named] = named.as_slice() else { anyhow::bail!("{named:?}") };
     assert!(named.contains(&late) && named.contains(&format!("{}/a", scene.place.namespace)), "{named}");
     assert!(named.contains("its VolumeAttachment is still there"), "{named}");
-    Ok(())
-}
-
-pub(crate) async fn a_detach_timeout_can_be_put_up_with(target: &Target) -> Result<()> {
-    let scene = Scene::new(target, "t45").await?;
-    let (drain, outcome, late) = with_a_late_detach(&scene, OnDetachTimeout::Proceed).await?;
-    assert_eq!(outcome, Outcome::Drained);
-    let line = volume(&drain, &late).map(|line| (line.stage, line.claim));
-    assert_eq!(line, Some(("DetachTimedOut", format!("{}/a", scene.place.namespace))));
     Ok(())
 }
 
