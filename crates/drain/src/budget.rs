@@ -77,14 +77,6 @@ mod tests {
     }
 
     #[test]
-    fn in_flight_limits() {
-        for (allowed, limit) in [(-1, 1), (0, 1), (1, 1), (2, 2), (3, 3), (60, 3)] {
-            let budget = BudgetView { disruptions_allowed: allowed, ..BudgetView::default() };
-            assert_eq!(in_flight_limit(&budget), limit, "allowed {allowed}");
-        }
-    }
-
-    #[test]
     fn allowance_needs_every_budget() {
         let open = BudgetView { disruptions_allowed: 1, ..budget("a", Some(Selector::default())) };
         let shut = BudgetView { disruptions_allowed: 0, ..open.clone() };

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::attempt::REFRESH as SILENT;
 use crate::findings::Findings;
 use crate::policy::STALE_SCHEDULER;
 use crate::policy::{IN_FLIGHT_PER_BUDGET, Method};
@@ -27,27 +26,10 @@ fn evicts_waits_proves_and_ends() {
 }
 
 #[test]
-fn an_empty_node_needs_one_fresh_list() {
-    let mut bench = Bench::start();
-    assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
-    bench.answer_relist(with(vec![]));
-    assert_eq!(bench.outcome(), Some(Outcome::Drained));
-}
-
-#[test]
 fn a_fresh_list_that_shows_a_pod_goes_on() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![]));
     assert_eq!(evicted(&bench.answer_relist(with(vec![pod("1")]))), ["1"]);
-    assert_eq!(bench.outcome(), None);
-}
-
-#[test]
-fn a_failed_fresh_list_proves_nothing_and_is_repeated() {
-    let mut bench = Bench::start();
-    bench.snapshot(with(vec![]));
-    assert_eq!(bench.send(Event::Relisted { attempt: 1, result: Err("no answer".into()) }), []);
-    assert_eq!(bench.after(Duration::from_secs(1)), [RELIST]);
     assert_eq!(bench.outcome(), None);
 }
 
@@ -115,17 +97,6 @@ fn an_uncordon_by_hand_fails_the_attempt() {
         assert_eq!(bench.snapshot(Snapshot { node: Some(node(false)), ..with(pods) }), [Effect::Abort]);
         assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Uncordoned)));
     }
-}
-
-#[test]
-fn a_vanished_node_is_believed_only_from_a_relist() {
-    let mut bench = Bench::start();
-    bench.snapshot(with(vec![pod("1")]));
-    let gone = Snapshot { node: None, ..with(vec![]) };
-    assert_eq!(bench.snapshot(gone.clone()), [REFRESH]);
-    assert_eq!(bench.outcome(), None);
-    bench.answer_relist(gone);
-    assert_eq!(bench.outcome(), Some(Outcome::NodeGone));
 }
 
 #[test]
@@ -306,30 +277,6 @@ fn each_other_answer_leads_to_its_stage() {
 }
 
 #[test]
-fn the_servers_retry_after_is_honoured() {
-    let mut bench = Bench::start();
-    bench.snapshot(with(vec![pod("1")]));
-    bench.answer("1", Answer::Throttled { after: Some(Duration::from_secs(10)), text: "busy".into() });
-    assert!(evicted(&bench.after(Duration::from_millis(9_999))).is_empty());
-    assert_eq!(evicted(&bench.after(Duration::from_millis(2_501))), ["1"]);
-}
-
-#[test]
-fn late_answers_are_recognised_by_the_attempt() {
-    let mut bench = Bench::start();
-    bench.snapshot(with(vec![pod("1")]));
-    bench.send(Event::Answer {
-        attempt: 7,
-        uid: "1".into(),
-        answer: Answer::Rejected { text: "old".into() },
-    });
-    assert_eq!(bench.stage("1"), Some(Stage::Evicting));
-    bench.send(Event::Cancel);
-    assert_eq!(bench.answer("1", Answer::Accepted), []);
-    assert_eq!(bench.state, State::Idle);
-}
-
-#[test]
 fn cancel_aborts_and_nothing_follows() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![pod("1")]));
@@ -337,6 +284,7 @@ fn cancel_aborts_and_nothing_follows() {
     assert_eq!(bench.snapshot(with(vec![pod("1")])), []);
     assert_eq!(bench.after(Duration::from_hours(1)), []);
     assert_eq!(bench.answer_relist(with(vec![])), []);
+    assert_eq!(bench.answer("1", Answer::Accepted), []);
     assert_eq!(bench.state, State::Idle);
 }
 
@@ -347,24 +295,6 @@ fn a_second_start_changes_nothing() {
     let before = bench.state.clone();
     assert_eq!(bench.send(Event::Start { attempt: 2, api_back: None }), []);
     assert_eq!(bench.state, before);
-}
-
-#[test]
-fn an_accepted_pod_that_never_terminates_is_evicted_again() {
-    let mut bench = Bench::start();
-    bench.snapshot(with(vec![pod("1")]));
-    bench.answer("1", Answer::Accepted);
-    bench.now = bench.now + bench.policy.retry;
-    assert_eq!(evicted(&bench.snapshot(with(vec![pod("1")]))), ["1"]);
-}
-
-#[test]
-fn a_silent_watch_is_checked_by_a_relist() {
-    let mut bench = Bench::start();
-    bench.snapshot(with(vec![terminating("1")]));
-    assert_eq!(bench.after(SILENT.checked_sub(Duration::from_millis(1)).unwrap()), []);
-    assert_eq!(bench.after(Duration::from_millis(1)), [REFRESH]);
-    assert_eq!(bench.answer_relist(with(vec![])), [RELIST], "empty: now the proof begins");
 }
 
 #[test]

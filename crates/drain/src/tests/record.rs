@@ -1,12 +1,9 @@
 //! A process that ends in mid-drain, and another one that goes on.
 
 use super::*;
-use crate::answer::Answer;
 use crate::policy::MaxRetries;
 use crate::state::{Failure, Outcome, State};
-use crate::volumes::tests::{here, snapshot, storage, using};
-use crate::{Effect, Event};
-use crate::{Policy, volumes::VolumeStage};
+use crate::{Effect, Event, Policy};
 
 /// Goes on in another process, after so long.
 fn resumed(bench: &Bench, after: Duration) -> Bench {
@@ -47,17 +44,4 @@ fn refusals_from_before_count() {
     next.answer("1", refusal());
     let effects = next.after(Duration::from_secs(10));
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Delete { .. })), "{effects:?}");
-}
-
-#[test]
-fn volumes_of_pods_that_left_before_are_waited_for() {
-    let mut bench = Bench::start();
-    let attached = || storage(&["1"], vec![here("1")]);
-    bench.snapshot(snapshot(vec![using("1", &["1"])], attached()));
-    bench.answer("1", Answer::Accepted);
-    let mut next = resumed(&bench, Duration::from_secs(1));
-    assert_eq!(next.snapshot(snapshot(vec![], attached())), [RELIST], "nothing is remembered of it");
-    assert_eq!(next.answer_relist(snapshot(vec![], attached())), []);
-    assert_eq!(next.attempt().volumes()["pv-1"].stage, VolumeStage::Detaching);
-    assert_eq!(next.outcome(), None);
 }

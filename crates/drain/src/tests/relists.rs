@@ -176,21 +176,6 @@ fn what_is_attached_without_a_pod_is_waited_for_by_every_attempt() {
 }
 
 #[test]
-fn what_detaches_in_time_is_no_failure() {
-    let mut bench = Bench::start();
-    bench.snapshot(with(vec![]));
-    bench.answer_relist(snapshot(vec![], storage(&[], vec![here("7")])));
-    assert_eq!(bench.after(seconds(1)), [RELIST], "no watch tells of it");
-    assert_eq!(
-        bench.answer_relist(snapshot(vec![], storage(&[], vec![]))),
-        [RELIST],
-        "detached: the final check begins again"
-    );
-    bench.answer_relist(with(vec![]));
-    assert_eq!(bench.outcome(), Some(Outcome::Drained));
-}
-
-#[test]
 fn what_is_attached_belongs_to_a_pod_that_stays_or_is_waited_for() {
     let inline = AttachmentView { volume: None, name: "csi-77".into(), ..here("7") };
     let unread = |n: &str| AttachmentView { volume: Some(format!("unread-{n}")), ..here(n) };
