@@ -12,9 +12,8 @@ use drain::view::{NodeView, Snapshot};
 
 use super::sim::{Fault, SECOND, Sim, pod};
 use super::*;
-use crate::OWNER;
 use crate::event::CallError;
-use crate::membership::{Facts, Mode};
+use crate::membership::Facts;
 use crate::phase::Failed;
 use crate::policy::OnUnavailable;
 
@@ -400,35 +399,6 @@ fn a_peer_that_may_be_rebooting_is_waited_for_longer() {
 }
 
 #[test]
-fn a_cordon_from_before_the_boot_is_taken_back_when_the_node_is_ready() {
-    let mut sim = Sim::new();
-    (sim.own.cordoned, sim.own.cordoned_by, sim.own.ready) = (true, Some(OWNER.into()), false);
-    sim.pass(130 * SECOND);
-    assert!(sim.own.cordoned, "not Ready");
-    (sim.own.ready, sim.own.boot_id) = (true, "another boot".into());
-    sim.pass(130 * SECOND);
-    assert!(sim.own.cordoned, "the kubelet still reports the last boot");
-    sim.own.boot_id = "boot".into();
-    sim.pass(130 * SECOND);
-    assert!(!sim.own.cordoned);
-}
-
-/// D12.
-#[test]
-fn an_uncordon_is_retried_for_ever() {
-    let mut sim = Sim::new();
-    sim.reboot();
-    sim.pass(2 * SECOND);
-    sim.set(Fault::Unreachable, true);
-    sim.ask(&[]);
-    sim.pass(3600 * SECOND);
-    assert!(sim.own.cordoned && sim.count("uncordon") > 10);
-    sim.set(Fault::Unreachable, false);
-    sim.pass(600 * SECOND);
-    assert!(!sim.own.cordoned);
-}
-
-#[test]
 fn no_member_is_not_supported_and_nothing_is_drained() {
     let mut sim = Sim::new();
     sim.others.clear();
@@ -454,19 +424,6 @@ fn a_change_of_the_cluster_config_disturbs_no_drain() {
     }
     assert_eq!((sim.published, sim.state.session.number), (published, 1));
     assert_eq!(sim.state.member, Member::Yes);
-}
-
-#[test]
-fn membership_does_not_change_while_somebody_asks() {
-    let mut sim = Sim::new();
-    sim.set(Fault::EvictionRefused, true);
-    sim.reboot();
-    sim.pass(2 * SECOND);
-    sim.send(Event::Facts(Facts { mode: Mode::Never, ..Facts::default() }));
-    assert_eq!((sim.state.member, sim.state.phase.name()), (Member::Yes, "Attempting"));
-    sim.ask(&[]);
-    sim.send(Event::Facts(Facts { mode: Mode::Never, ..Facts::default() }));
-    assert_eq!(sim.published.last(), Some(&(1, 1)));
 }
 
 #[test]

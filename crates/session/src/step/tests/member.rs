@@ -3,7 +3,6 @@
 use drain::view::NodeView;
 
 use super::*;
-use crate::event::{NoNode, NodeList};
 use crate::membership::{Facts, Mode};
 use crate::phase::Failed;
 use crate::step::sim::{Fault, SECOND, Sim};
@@ -176,15 +175,4 @@ fn a_node_that_never_joins_fails_with_words() {
             sim.state.phase
         );
     }
-}
-
-#[test]
-fn a_look_that_finds_another_machine_fails_at_once() {
-    let mut sim = Sim::new();
-    sim.set(Fault::Unreachable, true);
-    sim.reboot();
-    let own = Err(NoNode { why: "no Node of this cluster is this machine".into(), may_join: false });
-    let serial = sim.state.serial + 1;
-    sim.send(Event::NodesListed { serial, result: Ok(NodeList { nodes: vec![], own }) });
-    assert!(matches!(&sim.state.phase, Phase::Failed(Failed::Cordon(text)) if text.contains("this machine")));
 }

@@ -196,19 +196,6 @@ fn without_slots_nobody_asks_for_them() {
     assert_eq!(sim.slot_reads, 0);
 }
 
-#[test]
-fn an_outage_while_another_node_holds_a_slot_is_waited_for_longer() {
-    let mut sim = Sim::new();
-    sim.others_hold(&["peer"]);
-    sim.reboot();
-    sim.pass(10 * SECOND);
-    sim.set(Fault::Unreachable, true);
-    sim.pass(29 * MINUTE);
-    assert_eq!(sim.outcome(), None);
-    sim.pass(2 * MINUTE);
-    assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
-}
-
 /// Another node takes the slot long after we have read the table for the first time, and may take the API server down
 /// with it.
 #[test]
@@ -421,9 +408,9 @@ fn an_uncordon_is_tried_until_it_works_then_the_slot_goes_back() {
     sim.pass(20 * SECOND);
     sim.set(Fault::Unreachable, true);
     sim.ask(&[]);
-    sim.pass(30 * MINUTE);
-    assert!(sim.own.cordoned);
+    sim.pass(60 * MINUTE);
+    assert!(sim.own.cordoned && sim.count("uncordon") > 10);
     sim.set(Fault::Unreachable, false);
-    sim.pass(6 * MINUTE);
+    sim.pass(10 * MINUTE);
     assert_eq!((sim.own.cordoned, sim.holders()), (false, vec![]));
 }
