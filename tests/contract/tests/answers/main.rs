@@ -16,7 +16,6 @@
 //! does not answer at all |
 //! | `watches_end_…`, `a_watch_is_told_410` | the real server ends watches at random, after some minutes; all at once they end
 //! with the server |
-//! | `a_deletion_that_is_overdue` | the test would have to wait for the time |
 //! | `the_servers_clock_…` | the real server's clock is this machine's |
 //! | `a_list_that_always_expires_…`, `the_watches_first_list_…` | the real server forgets a page's moment
 //! after 5 minutes |
@@ -75,7 +74,6 @@ contract::cases! {only_fake, contract::run, contract::Target::fake, {
         a_failing_get_proves_nothing,
         watches_end_and_go_on,
         a_watch_is_told_410,
-        a_deletion_that_is_overdue,
         the_servers_clock_is_another_one,
     }
     listing {

@@ -8,7 +8,7 @@ use cluster::relist;
 use contract::PodState::{Ready, ReadyForLong};
 use contract::{Place, Target, objects};
 use drain::state::{Failure, Stage};
-use drain::{Outcome, Policy, Reason, Verdict};
+use drain::{Outcome, Policy, Verdict};
 use fake_cluster::{Effect, FakeCluster, Fault, Reply};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -241,21 +241,6 @@ pub(crate) async fn a_deletion_in_the_future(target: &Target) -> Result<()> {
 /// The drain does not wait for pods that should have been gone for 10 s.
 fn skipping(policy: Policy) -> Policy {
     Policy { skip_wait_for_delete: Some(Duration::from_secs(10)), ..policy }
-}
-
-/// The opposite of `a_deletion_in_the_future`: a deletion that is overdue for long enough is not waited for, and
-/// the report says so.
-pub(crate) async fn a_deletion_that_is_overdue(target: &Target) -> Result<()> {
-    let place = Place::new(target, "t23").await?;
-    place.pods(&[("a", ReadyForLong)]).await?;
-    place.caller().delete(&place.path("pods/a"), &json!({"gracePeriodSeconds": 30})).await?.object()?;
-    fake(target)?.advance(Duration::from_secs(45));
-    let client = target.client(&place.namespace).await?;
-    let mut drain = drain(&client, skipping(insistent()), &place.node);
-    assert_eq!(end(&mut drain).await?, Outcome::Drained);
-    let left = line(&drain, "a").context("no line")?;
-    assert_eq!((left.verdict, left.reasons), (Verdict::Leave, vec![Reason::TerminatingTooLong]));
-    Ok(())
 }
 
 /// All times in objects are the server's, and so is the clock with which they are compared.

@@ -197,23 +197,6 @@ pub(crate) async fn drivers_that_are_never_listed_hide_no_volume(target: &Target
     Ok(())
 }
 
-/// Each of the three kinds that have to be known fails for a while.
-pub(crate) async fn a_pod_with_a_claim_waits_until_its_volumes_can_be_known(target: &Target) -> Result<()> {
-    for resource in NEEDED {
-        let with = WithVolume::new(target).await?;
-        for verb in ["list", "get"] {
-            with.fails(verb, resource, busy());
-        }
-        let mut drain = with.after_a_while().await?;
-        until(&mut drain, "a relist fails", |drain| is_in_vain(drain).then_some(())).await?;
-        says(&drain, resource)?;
-        with.nothing_is_sent().await.context(resource)?;
-        with.fake.faults().clear();
-        with.is_drained_when_detached(drain).await.context(resource)?;
-    }
-    Ok(())
-}
-
 /// Each of the three kinds fails for good: the attempt fails after half an hour, long before its own deadline, and
 /// reports why.
 pub(crate) async fn a_drain_that_can_never_know_volumes_fails_and_says_why(target: &Target) -> Result<()> {

@@ -84,7 +84,6 @@ contract::cases! {only_fake, contract::run, contract::Target::fake, {
     knowledge {
         claims_that_are_never_listed_are_read_by_name,
         drivers_that_are_never_listed_hide_no_volume,
-        a_pod_with_a_claim_waits_until_its_volumes_can_be_known,
         a_drain_that_can_never_know_volumes_fails_and_says_why,
     }
 }}
