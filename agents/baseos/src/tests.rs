@@ -4,10 +4,9 @@ mod bad_input;
 mod caution;
 
 use pubsub::{Subscription, TopicKey};
-use runtime::testing::{Holder, TOO_LONG, TestDevice, until};
+use runtime::testing::{Holder, TestDevice, until};
 use schemas::{
-    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceLine, DrainRequester, DrainStatus, NodeDrainRequest,
-    NodeDrainStatus, agent, parse,
+    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceLine, DrainStatus, NodeDrainRequest, agent, parse,
 };
 
 use BaseOsHoldState::{Activated, Deferred, Failed, Idle};
@@ -173,54 +172,6 @@ async fn a_failed_activation_is_told_and_withdraws_the_request() {
 }
 
 #[tokio::test]
-async fn a_crash_during_the_activation_is_told() {
-    let mut device = Device::start(&[("baseos.activate", r#"["sleep", "600"]"#)]).await;
-    device.want(agent::CONTROLLER, 1, true);
-    device.drain(DrainStatus::Complete).await;
-    device.until_hold(BaseOsHoldState::Activating).await;
-    let record = device.path("persist/status/baseosmgr/ActivationRecord/global.json");
-    let mut watch = pubsub::PathWatch::new([record.parent().unwrap()]);
-    while !std::fs::read_to_string(&record).unwrap_or_default().contains("Started") {
-        tokio::time::timeout(TOO_LONG, watch.changed()).await.unwrap();
-    }
-    device.stop().await;
-    device.run().await;
-    let failed = device.until_hold(Failed).await;
-    assert!(failed.blocked_by.contains("interrupted"), "{}", failed.blocked_by);
-    device.until_withdrawn().await;
-    device.stop().await;
-}
-
-/// D14.
-#[tokio::test]
-async fn a_reverted_configuration_withdraws_the_request() {
-    let mut device = Device::start(&[]).await;
-    device.want(agent::CONTROLLER, 1, true);
-    device.drain(DrainStatus::Unknown).await;
-    device.want(agent::CONTROLLER, 1, false);
-    device.until_withdrawn().await;
-    device.until_hold(Idle).await;
-    device.stop().await;
-}
-
-#[tokio::test]
-async fn only_loaded_content_is_activated_where_volumemgr_reports() {
-    let mut device = Device::start(&[]).await;
-    let content = |device: &Device, state: u8| {
-        let path = format!("run/volumemgr/ContentTreeStatus/{UUID}.json");
-        device.write(&path, &format!(r#"{{"ContentID":"{UUID}","State":{state}}}"#));
-    };
-    content(&device, 103);
-    device.want(agent::CONTROLLER, 1, true);
-    device.until_status(|status| status.state.0 == 103).await;
-    assert_eq!(device.request_now(), None);
-    content(&device, 108);
-    device.drain(DrainStatus::Complete).await;
-    device.until_hold(Activated).await;
-    device.stop().await;
-}
-
-#[tokio::test]
 async fn a_dry_run_writes_one_line_and_leaves_the_status_alone() {
     let mut device = Device::start(&[("baseos.dry-run", "true"), ("baseos.activate", r#"["false"]"#)]).await;
     device.want(agent::CONTROLLER, 5, true);
@@ -237,42 +188,6 @@ async fn a_dry_run_writes_one_line_and_leaves_the_status_alone() {
     let line = &lines[0];
     assert_eq!((line.action.as_str(), line.counter, line.content_tree_uuid.as_str()), ("activate", 5, UUID));
     assert_eq!(line.boot_id, "boot-1");
-}
-
-#[tokio::test]
-async fn an_image_that_did_not_stay_is_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("version");
-    #[expect(clippy::disallowed_methods, reason = "a test file need not be durable")]
-    std::fs::write(&file, "1.0\n").unwrap();
-    let mut device = Device::start(&[("baseos.current", &file.display().to_string())]).await;
-    device.want(agent::CONTROLLER, 1, true);
-    device.drain(DrainStatus::Complete).await;
-    device.until_hold(Activated).await;
-    device.boot("boot-2").await;
-    let failed = device.until_status(|status| !status.error.is_empty()).await;
-    assert_eq!(failed.error, "image did not stay: 1.0 is running");
-    device.stop().await;
-}
-
-/// D14: on a disk that accepts no writes, an image that was reverted is still not activated.
-#[tokio::test]
-async fn a_revert_on_a_disk_that_takes_nothing_still_takes_effect() {
-    let mut device = Device::start(&[]).await;
-    device.want(agent::CONTROLLER, 1, true);
-    device.drain(DrainStatus::Complete).await;
-    device.until_hold(Activated).await;
-    let folder = device.path("persist/status/baseosmgr/ActivationRecord");
-    std::fs::remove_dir_all(&folder).unwrap();
-    device.write("persist/status/baseosmgr/ActivationRecord", "in the way");
-    device.want(agent::CONTROLLER, 1, false);
-    device.until_withdrawn().await;
-    let hold = device.until_blocked_by("cannot publish ActivationRecord").await;
-    assert_ne!(hold.state, Activated);
-    std::fs::remove_file(&folder).unwrap();
-    until(&mut device.hold, &TopicKey::global(), |hold| hold.is_some_and(|hold| hold.blocked_by.is_empty()))
-        .await;
-    device.stop().await;
 }
 
 /// A disk that accepts no writes while the command runs does not hold the device up once the command has ended: BaseOsHold
@@ -312,43 +227,6 @@ async fn a_start_on_a_disk_that_takes_nothing_is_survived() {
     let hold = device.until_blocked_by("cannot publish ActivationRecord").await;
     assert_eq!(hold.state, Deferred);
     std::fs::remove_file(device.path("persist/status/baseosmgr")).unwrap();
-    device.drain(DrainStatus::Complete).await;
-    device.until_hold(Activated).await;
-    device.stop().await;
-}
-
-/// D7: EVE's agents release every image before zedkube has published anything.
-#[tokio::test]
-async fn an_image_that_comes_before_zedkube_is_held() {
-    let mut device = Device::able(&[]);
-    device.stop_zedkube();
-    std::fs::remove_dir_all(device.path("run/zedkube")).unwrap();
-    device.run().await;
-    device.want(agent::CONTROLLER, 1, true);
-    assert_eq!(device.until_requested().await.context, UUID);
-    assert_eq!(device.until_blocked_by("zedkube does not run").await.state, Deferred);
-    device.start_zedkube();
-    device.drain(DrainStatus::Complete).await;
-    device.until_hold(Activated).await;
-    device.stop().await;
-}
-
-/// D13: an update waits for a drain that EVE runs for a shutdown. It sees an answer with the number 2, and goes on
-/// waiting.
-#[tokio::test]
-async fn the_number_in_the_status_neither_holds_nor_releases() {
-    let mut device = Device::start(&[]).await;
-    device.want(agent::CONTROLLER, 1, true);
-    device.drain(DrainStatus::Unknown).await;
-    for (status, requested_by) in [
-        (DrainStatus::Complete, DrainRequester::DeviceOp),
-        (DrainStatus::Complete, DrainRequester::Update),
-        (DrainStatus::FailedDrain, DrainRequester::Update),
-        (DrainStatus::Complete, DrainRequester::None),
-    ] {
-        device.publish(agent::ZEDKUBE, &NodeDrainStatus { status, requested_by });
-        assert_eq!(device.until_blocked_by(&status.to_string()).await.state, Deferred);
-    }
     device.drain(DrainStatus::Complete).await;
     device.until_hold(Activated).await;
     device.stop().await;

@@ -201,42 +201,6 @@ async fn who_forced_an_answer_and_why_is_in_the_reboots_reason() {
     device.stop().await;
 }
 
-#[tokio::test]
-async fn a_restart_keeps_the_request_and_the_command() {
-    let mut device = Device::start().await;
-    device.give(Operation::Poweroff, 2);
-    let request = device.until_requested().await;
-    device.stop().await;
-    device.report(Some(DrainStatus::Complete));
-    device.run().await;
-    device.until_commanded(Some(Operation::Poweroff)).await;
-    device.stop().await;
-    device.run().await;
-    device.until_status(DeviceOpState::HandedOver).await;
-    assert_eq!(device.until_requested().await, request, "one and the same");
-    device.stop().await;
-}
-
-#[tokio::test]
-async fn a_take_back_waits_for_what_nodeagent_says() {
-    let mut device = Device::start().await;
-    device.give(Operation::Reboot, 2);
-    device.until_requested().await;
-    device.report(Some(DrainStatus::Complete));
-    device.until_commanded(Some(Operation::Reboot)).await;
-    device.nodeagent(Operation::Reboot, 2, DeviceActionState::Acting);
-    std::fs::remove_file(device.path(&command_path(Operation::Reboot))).unwrap();
-    device.until_blocked_by("too late").await;
-    assert!(device.request_now().is_some());
-
-    device.nodeagent(Operation::Reboot, 2, DeviceActionState::Done);
-    device.until_commanded(None).await;
-    device.nodeagent(Operation::Reboot, 2, DeviceActionState::Idle);
-    device.until_withdrawn().await;
-    device.until_status(DeviceOpState::Idle).await;
-    device.stop().await;
-}
-
 /// D11.
 #[tokio::test]
 async fn a_failed_drain_withdraws_the_request() {
@@ -277,14 +241,14 @@ async fn a_command_that_comes_before_zedkube_is_held() {
     device.stop_zedkube();
     std::fs::remove_dir_all(device.path("run/zedkube")).unwrap();
     device.run().await;
-    device.give(Operation::Reboot, 2);
+    device.give(Operation::Poweroff, 2);
     device.until_requested().await;
     device.until_blocked_by("zedkube does not run").await;
     device.start_zedkube();
     device.until_blocked_by("zedkube is starting").await;
     device.until_commanded(None).await;
     device.report(Some(DrainStatus::Complete));
-    device.until_commanded(Some(Operation::Reboot)).await;
+    device.until_commanded(Some(Operation::Poweroff)).await;
     device.stop().await;
 }
 
@@ -309,26 +273,6 @@ async fn the_number_in_the_status_neither_holds_nor_releases() {
     say(&device, DrainStatus::Complete, DrainRequester::Update);
     device.report(Some(DrainStatus::Complete));
     device.until_commanded(Some(Operation::Reboot)).await;
-    device.stop().await;
-}
-
-/// D14: on a disk that accepts no writes, a command that was taken back still ends.
-#[tokio::test]
-async fn a_take_back_on_a_disk_that_takes_nothing_still_takes_effect() {
-    let mut device = Device::start().await;
-    device.give(Operation::Reboot, 2);
-    device.until_requested().await;
-    device.report(Some(DrainStatus::Complete));
-    device.until_commanded(Some(Operation::Reboot)).await;
-    let folder = device.path("persist/status/zedagent/OperationRecord");
-    std::fs::remove_dir_all(&folder).unwrap();
-    device.write("persist/status/zedagent/OperationRecord", "in the way");
-    std::fs::remove_file(device.path(&command_path(Operation::Reboot))).unwrap();
-    device.until_withdrawn().await;
-    device.until_commanded(None).await;
-    device.until_blocked_by("cannot publish OperationRecord").await;
-    std::fs::remove_file(&folder).unwrap();
-    device.until_status(DeviceOpState::Idle).await;
     device.stop().await;
 }
 

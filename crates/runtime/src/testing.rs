@@ -20,5 +20,5 @@ pub use bad_files::{BadFile, Input};
 pub use bad_inputs::{DEVICE_ACTION, Holder, Promise, Row, WRONG_ACTIONS, check_bad_input, check_bad_inputs};
 pub use device::{TOO_LONG, TestDevice, until};
 pub use log::CapturedLog;
-pub use random::{CommonEvent, any_common_event, any_run, explored, play_common_event};
+pub use random::{CommonEvent, any_common_event, explored, play_common_event};
 pub use sim::{SimAgent, SimFaults, SimLoop, SimRecord, SimWrite, SimZedkube, Transition};

@@ -59,7 +59,8 @@ fn no_status_in_progress_and_no_second_command_lets_it_through() {
     }
 }
 
-/// D2: an operation that EVE has deferred once is later carried out without a drain.
+/// D2: an operation that EVE has deferred once is later carried out without a drain. D3: a command of EVE's local
+/// profile server never requests one.
 #[test]
 fn an_operation_that_was_deferred_still_needs_the_gate() {
     for operation in Operation::ALL {
@@ -73,19 +74,6 @@ fn an_operation_that_was_deferred_still_needs_the_gate() {
             assert_eq!(sim.command, None, "{operation}");
             assert_eq!(sim.zedkube.request.unwrap().1, operation);
         }
-    }
-}
-
-/// D3: a command of EVE's local profile server never requests a drain.
-#[test]
-fn every_operation_asks_for_a_drain() {
-    for operation in Operation::ALL {
-        let mut sim = Sim::new();
-        sim.give(operation, 2);
-        assert_eq!(
-            (sim.zedkube.request.map(|request| request.1), sim.command.clone()),
-            (Some(operation), None)
-        );
     }
 }
 
@@ -131,14 +119,6 @@ fn a_request_that_stands_is_not_made_again() {
         sim.sleep(RETRY_MS);
     }
     assert_eq!((sim.zedkube.request, sim.zedkube.requests_made), (request, 1));
-}
-
-#[test]
-fn once_nodeagent_acts_the_gate_is_not_asked() {
-    let mut sim = released();
-    sim.nodeagent(Acting);
-    sim.answer(DrainStatus::Unknown);
-    assert!(sim.command.is_some());
 }
 
 /// D11: after a failed drain EVE never tries again.
@@ -401,25 +381,6 @@ fn an_unreadable_nodeagent_is_waited_for() {
     assert_eq!(sim.command, None);
     sim.nodeagent(Idle);
     assert_eq!(sim.zedkube.request, None);
-}
-
-/// D16: EVE records the counter before the operation is done.
-#[test]
-fn a_crash_or_a_full_disk_at_any_point_loses_no_command() {
-    for operation in Operation::ALL {
-        for effects_done in 0..12 {
-            let mut sim = Sim::new();
-            sim.faults.after = Some(effects_done);
-            sim.give(operation, 2);
-            sim.answer(DrainStatus::Complete);
-            assert_eq!(
-                sim.command.as_ref().map(|(operation, _)| *operation),
-                Some(operation),
-                "after {effects_done}"
-            );
-            assert_eq!(sim.recorded(operation), Recorded::Counter(2));
-        }
-    }
 }
 
 /// The progress of an operation when the power was cut.
@@ -749,6 +710,8 @@ fn a_restart_goes_on_where_the_files_are() {
     sim.nodeagent(Acting);
     sim.restart();
     assert_eq!(sim.state.phase, Phase::Acting);
+    sim.answer(DrainStatus::Unknown);
+    assert!(sim.command.is_some(), "the gate is not asked any more");
     sim.remove(Reboot);
     assert!(sim.zedkube.request.is_some(), "still too late");
 }

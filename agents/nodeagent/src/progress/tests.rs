@@ -35,16 +35,6 @@ fn without_a_command_nothing_ever_happens() {
 }
 
 #[test]
-fn hooks_run_first_and_hold_nothing_up() {
-    let mut sim = Sim::new();
-    sim.policy.has_hooks = true;
-    sim.give(Some(command(Reboot, 7)));
-    assert_eq!(sim.done, ["Taken", "hooks"]);
-    sim.end_hooks();
-    assert_eq!(sim.done, ["Taken", "hooks", "Acting", "reason", "act 0"]);
-}
-
-#[test]
 fn a_command_taken_back_during_the_hooks_is_let_go() {
     for other in [None, Some(command(Reboot, 8)), Some(command(Poweroff, 7))] {
         let mut sim = Sim::new();
@@ -343,21 +333,6 @@ fn a_dry_run_that_is_switched_meanwhile_begins_anew() {
         sim.acted(Outcome::Failed("exit 2".to_owned()));
         sim.acted(Outcome::NoMeans);
         assert_eq!(sim.action.error, "cannot shutdown, no means is left: exit 2");
-    }
-}
-
-#[test]
-fn an_effect_that_fails_at_any_point_only_delays() {
-    for effects_done in 0..8 {
-        let mut sim = Sim::new();
-        sim.policy.has_hooks = true;
-        sim.faults.after = Some(effects_done);
-        sim.give(Some(command(Reboot, 7)));
-        while sim.action.state == DeviceActionState::Taken {
-            sim.end_hooks();
-        }
-        assert_eq!(sim.action.state, DeviceActionState::Acting, "after {effects_done}");
-        assert!(sim.running.is_some() && sim.reason.is_some());
     }
 }
 

@@ -1,45 +1,18 @@
-//! An ActionRecord is about one boot, is on disk before the action begins, and a restart does not repeat the action.
+//! What a boot tells of the last one, and which means are told before a command.
 
-use schemas::{ActionRecord, BootReason, Source};
+use schemas::BootReason;
 
 use super::*;
 
 impl Device {
     /// Waits until nodeagent has run at least two more steps.
-    pub(super) async fn looks(&mut self) {
+    async fn looks(&mut self) {
         for (status, in_progress) in [(DrainStatus::Cordoned, true), (DrainStatus::Complete, false)] {
             let requested_by = DrainRequester::DeviceOp;
             self.publish(agent::ZEDKUBE, "global", &NodeDrainStatus { status, requested_by }).await;
             self.until_status(|shown| shown.wait_drain_in_progress == in_progress).await;
         }
     }
-}
-
-#[tokio::test]
-async fn the_proof_is_on_disk_before_the_device_is_touched() {
-    let mut device = Device::switched_off(&[]);
-    let copied = device.path("copied");
-    // `cp` stands in for the command: it keeps what is on disk when it is called, and takes nothing down.
-    let record = device.path("persist/status/nodeagent/ActionRecord/global.json");
-    let value = format!(r#"["cp", "{}", "{}"]"#, record.display(), copied.display());
-    device.settings.push(Assignment { key: "device.command".to_owned(), value });
-    device.run().await;
-    device.command(Some(Operation::Poweroff), 7).await;
-    let expected = ActionRecord {
-        schema_version: 1,
-        boot_id: "boot-1".to_owned(),
-        source: Source::Controller,
-        command: Some(Operation::Poweroff),
-        counter: 7,
-        content_tree_uuid: String::new(),
-        tries: 1,
-    };
-    let mut watch = pubsub::PathWatch::new([&copied]);
-    let noted = || parse::<ActionRecord>(&std::fs::read(&copied).ok()?).ok();
-    while noted().as_ref() != Some(&expected) {
-        tokio::time::timeout(TOO_LONG, watch.changed()).await.expect("it is called");
-    }
-    device.stop().await;
 }
 
 /// A device without means shows that before its node is drained.

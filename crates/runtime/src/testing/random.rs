@@ -10,9 +10,6 @@ use proptest::test_runner::TestRunner;
 use super::sim::SimAgent;
 use super::sim::Transition;
 
-/// Limit for the events of a run.
-const MOST_EVENTS: usize = 120;
-
 /// Number of runs of [`explored`], and of the events in each.
 const SHORT_RUNS: usize = 40_000;
 const SHORT_RUN: Range<usize> = 1..24;
@@ -61,11 +58,6 @@ pub fn play_common_event<A: SimAgent>(sim: &mut A, event: CommonEvent) {
         CommonEvent::Restart => sim.reload(),
         CommonEvent::Sleep(millis) => sim.now.boot_ms += millis,
     }
-}
-
-/// Random runs of an agent.
-pub fn any_run<S: Strategy>(any_event: S) -> impl Strategy<Value = Vec<S::Value>> {
-    prop::collection::vec(any_event, 1..MOST_EVENTS)
 }
 
 /// The changes of phase in many short random runs, the same in each test run. Each run starts from the end of an
