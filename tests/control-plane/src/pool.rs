@@ -48,11 +48,6 @@ impl ControlPlane {
         }
     }
 
-    /// Creates nodes outside of any pool, and waits until pods can be scheduled to them.
-    pub fn create_nodes(&self, names: &[&str]) -> Result<()> {
-        self.create_nodes_of("", names)
-    }
-
     /// Creates the namespace `name` and nodes called `<name>-<suffix>`, and waits until they can be used.
     ///
     /// Use a [`crate::unique`] name. Nothing is removed at the end: the whole control plane is.

@@ -12,12 +12,12 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use control_plane::{Component, ControlPlane, Coordinates, Pool, objects, unique, until};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, Config,
-    api::{ListParams, Patch, PatchParams, PostParams, WatchParams},
+    api::{ListParams, PostParams, WatchParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
@@ -28,15 +28,12 @@ const LIMIT: Duration = Duration::from_mins(5);
 type Case = (&'static str, fn(&ControlPlane) -> Result<()>);
 
 /// These cases change only their own pool, so they run at the same time.
-const QUIET: [Case; 8] = [
+const QUIET: [Case; 5] = [
     ("nodes are Ready", nodes_are_ready),
     ("a deployment's pods run and an evicted one goes away", workload_runs_and_leaves),
     ("annotations change a pod's life", annotations_change_a_pods_life),
     ("requests are counted exactly", requests_are_counted_exactly),
-    ("a volume is attached and detached", volume_is_attached_and_detached),
     ("a driver's name and an annotation change a volume's life", volume_delays_can_be_changed),
-    ("a service user has its rights and no more", service_user_has_its_rights),
-    ("a kubelet may change its own node and no other", kubelet_is_confined),
 ];
 
 #[test]
@@ -175,36 +172,6 @@ async fn requests_are_counted_exactly(plane: &ControlPlane) -> Result<()> {
     Ok(())
 }
 
-fn volume_is_attached_and_detached(plane: &ControlPlane) -> Result<()> {
-    let pool = plane.create_pool(&unique("volumes"), &["a", "b"])?;
-    let driver = format!("{}.csi.test", pool.name);
-    let mut all = vec![objects::csi_driver(&driver)];
-    all.extend(pool.nodes.iter().map(|node| objects::csi_node(node, &[&driver])));
-    all.extend(objects::volume(&pool.name, "data-db-0", &driver));
-    all.push(objects::stateful_set(&pool.name, "db", 1));
-    plane.apply(&all)?;
-
-    let attached = || {
-        let current = attachment(plane, &pool, "data-db-0")?;
-        Ok(current
-            .filter(|current| is_attached(current) && current["metadata"]["deletionTimestamp"].is_null()))
-    };
-    let first = until("the volume is attached", LIMIT, attached)?;
-    ensure!(
-        !first["metadata"]["finalizers"].is_null(),
-        "nothing holds the attachment until its volume is detached"
-    );
-    let node = first["spec"]["nodeName"].as_str().context("the attachment has no node")?.to_owned();
-
-    plane.run(&["cordon", &node])?;
-    evict(plane, &pool, &json!("db-0"))?;
-    let name = first["metadata"]["name"].as_str().context("the attachment has no name")?;
-    plane.run(&["wait", &format!("volumeattachment/{name}"), "--for=delete", "--timeout=5m"])?;
-    let second = until("the volume is attached elsewhere", LIMIT, attached)?;
-    ensure!(second["spec"]["nodeName"] != node.as_str(), "the volume came back to the cordoned node");
-    Ok(())
-}
-
 fn volume_delays_can_be_changed(plane: &ControlPlane) -> Result<()> {
     let pool = plane.create_pool(&unique("delays"), &["a"])?;
     let drivers = ["attach-3600s.", "detach-3600s.", ""].map(|delay| format!("{delay}{}.test", pool.name));
@@ -239,38 +206,6 @@ fn volume_delays_can_be_changed(plane: &ControlPlane) -> Result<()> {
     let name = leaving["metadata"]["name"].as_str().context("the attachment has no name")?;
     plane.run(&["annotate", "volumeattachment", name, &format!("{}=10ms", objects::DETACH_DELAY)])?;
     until("the kept volume is detached", LIMIT, || Ok(kept()?.is_none().then_some(())))
-}
-
-#[tokio::main(flavor = "current_thread")]
-async fn service_user_has_its_rights(plane: &ControlPlane) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-
-    let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]);
-    let kubeconfig = plane.create_service_user(&unique("reader"), &rules)?;
-    for file in [kubeconfig.as_path(), plane.kubeconfig()] {
-        assert_eq!(fs::metadata(file)?.permissions().mode() & 0o777, 0o600, "mode of `{}`", file.display());
-    }
-    let pods: Api<Pod> = Api::namespaced(client(&kubeconfig, "reader").await?, "default");
-    pods.list(&ListParams::default()).await?;
-    match pods.get("nobody").await {
-        Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
-        other => bail!("reading one pod is not forbidden: {other:?}"),
-    }
-}
-
-/// The Node authorizer and NodeRestriction confine a kubelet to its own node.
-#[tokio::main(flavor = "current_thread")]
-async fn kubelet_is_confined(plane: &ControlPlane) -> Result<()> {
-    let pool = plane.create_pool(&unique("kubelet"), &["a", "b"])?;
-    let (own, other) = (&pool.nodes[0], &pool.nodes[1]);
-    let client = client(&plane.node_kubeconfig(own)?, "kubelet").await?;
-    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client);
-    let cordon = Patch::Merge(json!({"spec": {"unschedulable": true}}));
-    let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
-    nodes.patch(own, &dry_run, &cordon).await.context("its own node")?;
-    let refused = nodes.patch(other, &dry_run, &cordon).await;
-    ensure!(matches!(&refused, Err(kube::Error::Api(status)) if status.code == 403), "{refused:?}");
-    Ok(())
 }
 
 /// Ends with all components running again.

@@ -244,21 +244,6 @@ async fn a_request_that_cannot_be_read_is_not_forgotten() {
 }
 
 #[tokio::test]
-async fn a_restart_goes_on_with_the_recorded_request() {
-    let mut device = Device::new(&[]).await;
-    device.zedkube.start();
-    let mut requester = device.requester(None);
-    let own = ask(&mut requester);
-    device.zedkube.report(&[(agent::ZEDAGENT, own.requested_at, DrainStatus::Complete)]);
-    drop(requester);
-    let mut requester = device.requester(Some(own));
-    assert_eq!(requester.verdict(0), Verdict::Proceed(ProceedReason::Answered(None)));
-    drop(requester);
-    // Without the record it is not known whose request that is.
-    assert_eq!(device.requester(None).verdict(0), Verdict::Publish);
-}
-
-#[tokio::test]
 async fn no_drain_is_needed_outside_a_cluster_or_when_switched_off() {
     let mut device = Device::new(&[]).await;
     device.zedkube.start();

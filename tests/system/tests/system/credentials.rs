@@ -106,13 +106,6 @@ fn of_token(plane: &ControlPlane, pool: &Pool) -> Result<PathBuf> {
 }
 
 #[test]
-fn exchanged_in_mid_drain() -> Result<()> {
-    let site = Site::new()?;
-    site.recovers()?;
-    site.ends()
-}
-
-#[test]
 fn revoked_in_mid_drain() -> Result<()> {
     let site = Site::new()?;
     let at = format!("--namespace={}", site.pool.name);
