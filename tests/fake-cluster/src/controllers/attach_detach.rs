@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::changes::Changes;
-use super::volumes::{Volume, attachable, attachable_volumes, claims, is_of};
+use super::volumes::{Volume, attachable, attachable_volumes, claims};
 use super::{Step, World, earlier};
 use crate::object::{self, items, set, text};
 use crate::resources::{ATTACHMENTS, CLAIMS, NODES, PODS, Resource, VOLUMES};
@@ -85,11 +85,8 @@ impl AttachDetach {
 }
 
 fn attach(store: &mut Store, volume: &Volume, node: &str, world: &World<'_>) {
-    let is_here = store.objects(ATTACHMENTS).any(|attachment| is_of(attachment, &volume.name, node));
-    let is_anywhere = store
-        .objects(ATTACHMENTS)
-        .any(|attachment| text(attachment, "/spec/source/persistentVolumeName") == volume.name);
-    if is_here || (is_anywhere && !volume.is_shared) {
+    let is_of = |attachment: &Object| text(attachment, "/spec/source/persistentVolumeName") == volume.name;
+    if store.objects(ATTACHMENTS).any(is_of) {
         return;
     }
     let attachment = json!({
@@ -146,10 +143,7 @@ fn finalizer(driver: &str) -> String {
 
 fn attached_name(store: &Store, attachment: &Value) -> String {
     let volume = store.get(VOLUMES, "", text(attachment, "/spec/source/persistentVolumeName"));
-    volume
-        .and_then(|volume| attachable(store, volume))
-        .map(|volume| volume.attached_name())
-        .unwrap_or_default()
+    volume.and_then(|volume| attachable(volume)).map(|volume| volume.attached_name()).unwrap_or_default()
 }
 
 /// Updates the node's `volumesAttached`.

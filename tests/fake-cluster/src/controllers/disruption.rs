@@ -18,6 +18,9 @@ use crate::write;
 
 use expected::{Expected, expected};
 
+/// How long a disruption that did not happen counts against a budget.
+const TIMEOUT: Duration = Duration::from_mins(2);
+
 #[derive(Debug, Default)]
 pub(super) struct Disruption {
     changes: Changes,
@@ -202,7 +205,7 @@ fn still_disrupted(
 /// The remaining waiting time of a disruption that was granted at `since`; `None` once it is over.
 fn left(since: &str, world: &World<'_>) -> Option<Duration> {
     let since: Timestamp = since.parse().ok()?;
-    let end = since.checked_add(world.settings.disruption_timeout).ok()?;
+    let end = since.checked_add(TIMEOUT).ok()?;
     let left = end.as_millisecond().checked_sub(world.now.wall.as_millisecond())?;
     u64::try_from(left).ok().filter(|left| *left > 0).map(Duration::from_millis)
 }

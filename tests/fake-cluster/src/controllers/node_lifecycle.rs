@@ -12,6 +12,9 @@ use crate::resources::{NODES, Resource};
 use crate::store::{Object, Store};
 use crate::write;
 
+/// How long a node without its kubelet still counts as Ready.
+const GRACE: Duration = Duration::from_secs(40);
+
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 #[derive(Debug, Default)]
@@ -35,7 +38,7 @@ impl Step for NodeLifecycle {
             if !world.has_kubelet(name) {
                 let since = before.get(name).copied().unwrap_or(world.now.elapsed);
                 self.silent.insert(name.to_owned(), since);
-                let due = since.saturating_add(world.settings.node_monitor_grace);
+                let due = since.saturating_add(GRACE);
                 is_lost = due <= world.now.elapsed;
                 next = earlier(next, Some(due).filter(|_| !is_lost));
             }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::placement::{is_cordoned_for, is_selected_by, is_tainted_for};
 use super::{Step, World};
 use crate::PREFER_NODE;
-use crate::object::{self, items, set, set_condition, text};
+use crate::object::{self, set, set_condition, text};
 use crate::resources::{NODES, PODS, Resource};
 use crate::store::{Object, Store};
 use crate::write;
@@ -46,7 +46,6 @@ fn is_waiting(pod: &Value) -> bool {
     text(pod, "/spec/nodeName").is_empty()
         && text(pod, "/status/phase") == "Pending"
         && text(pod, "/spec/schedulerName") == "default-scheduler"
-        && items(pod, "/spec/schedulingGates").is_empty()
         && !object::is_terminating(pod)
 }
 

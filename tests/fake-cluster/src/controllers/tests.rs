@@ -115,15 +115,11 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A pod on `edge-a` with the label `app`, ready or not.
-fn bound_pod(name: &str, app: &str, is_ready: bool) -> Value {
+/// A ready pod of `web` on `edge-a`.
+fn bound_pod(name: &str) -> Value {
     let mut pod = objects::pod(name, "edge-a");
-    set(&mut pod, &["metadata", "labels", "app"], app);
-    let status = if is_ready { "True" } else { "False" };
-    set(
-        &mut pod,
-        &["status"],
-        json!({"phase": "Running", "conditions": [{"type": "Ready", "status": status}]}),
-    );
+    set(&mut pod, &["metadata", "labels", "app"], "web");
+    let ready = json!({"type": "Ready", "status": "True"});
+    set(&mut pod, &["status"], json!({"phase": "Running", "conditions": [ready]}));
     pod
 }

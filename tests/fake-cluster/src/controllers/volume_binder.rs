@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::changes::Changes;
 use super::{Step, World};
 use crate::object::{self, at, items, set, text};
-use crate::resources::{CLAIMS, PODS, Resource, VOLUMES, find};
+use crate::resources::{CLAIMS, PODS, Resource, VOLUMES};
 use crate::store::{Key, Object, Store};
 use crate::write::{self, DeleteOptions, NewStatus};
 
-/// The driver of volumes whose storage class does not exist.
+/// The driver of the volumes.
 const DRIVER: &str = "csi.fake";
 
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ fn bind(store: &mut Store, claim: &Object, world: &World<'_>) {
         if !text(claim, "/spec/volumeName").is_empty() {
             return; // It waits for the volume that it names.
         }
-        let new = new_volume(store, claim, &volume);
+        let new = new_volume(claim, &volume);
         drop(write::create(store, VOLUMES, "", new, NewStatus::ByRule, world.context()));
     }
     let reference = json!({
@@ -89,19 +89,16 @@ fn bind(store: &mut Store, claim: &Object, world: &World<'_>) {
     }));
 }
 
-fn new_volume(store: &Store, claim: &Value, name: &str) -> Value {
-    let class = text(claim, "/spec/storageClassName");
-    let found = find("storageclasses").and_then(|classes| store.get(classes, "", class));
-    let driver = found.map_or(DRIVER, |class| text(class, "/provisioner"));
+fn new_volume(claim: &Value, name: &str) -> Value {
     let field = |pointer| at(claim, pointer).cloned();
     json!({
-        "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": driver}},
+        "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": DRIVER}},
         "spec": {
             "accessModes": field("/spec/accessModes"),
             "capacity": field("/spec/resources/requests"),
-            "storageClassName": class,
+            "storageClassName": text(claim, "/spec/storageClassName"),
             "persistentVolumeReclaimPolicy": "Delete",
-            "csi": {"driver": driver, "volumeHandle": name},
+            "csi": {"driver": DRIVER, "volumeHandle": name},
         },
     })
 }

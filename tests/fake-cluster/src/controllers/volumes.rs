@@ -1,12 +1,12 @@
-//! The volumes of a pod that are attached to nodes: those of a CSI driver that requires attaching.
+//! The volumes of a pod that are attached to nodes: those of CSI drivers. Each volume is for one node at a time.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::object::{self, at, items, text};
-use crate::resources::{ATTACHMENTS, CLAIMS, CSI_DRIVERS, VOLUMES};
-use crate::store::{Object, Store};
+use crate::object::{self, items, text};
+use crate::resources::{ATTACHMENTS, CLAIMS, VOLUMES};
+use crate::store::Store;
 
 /// A `PersistentVolume` that is attached.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,8 +14,6 @@ pub(super) struct Volume {
     pub(super) name: String,
     pub(super) driver: String,
     handle: String,
-    /// Several nodes may have the volume at the same time.
-    pub(super) is_shared: bool,
 }
 
 impl Volume {
@@ -40,36 +38,27 @@ pub(super) fn attachable_volumes(store: &Store, pod: &Value) -> Option<BTreeSet<
     for claim in claims(pod) {
         let claim = store.get(CLAIMS, object::namespace(pod), &claim)?;
         let volume = store.get(VOLUMES, "", text(claim, "/spec/volumeName"))?;
-        volumes.extend(attachable(store, volume));
+        volumes.extend(attachable(volume));
     }
     Some(volumes)
 }
 
-/// The volume, if its driver requires attaching.
-pub(super) fn attachable(store: &Store, volume: &Object) -> Option<Volume> {
+/// The volume, if it has a driver.
+pub(super) fn attachable(volume: &Value) -> Option<Volume> {
     let driver = text(volume, "/spec/csi/driver");
-    let wants = |found: &Object| at(found, "/spec/attachRequired").and_then(Value::as_bool).unwrap_or(true);
-    let is_attached = !driver.is_empty() && store.get(CSI_DRIVERS, "", driver).is_none_or(wants);
-    let is_many = |mode: &Value| mode.as_str().is_some_and(|mode| mode.ends_with("Many"));
-    is_attached.then(|| Volume {
+    (!driver.is_empty()).then(|| Volume {
         name: object::name(volume).to_owned(),
         driver: driver.to_owned(),
         handle: text(volume, "/spec/csi/volumeHandle").to_owned(),
-        is_shared: items(volume, "/spec/accessModes").iter().any(is_many),
     })
 }
 
 /// True if the volume is attached to the node, so that it can be mounted.
 pub(super) fn is_attached(store: &Store, volume: &Volume, node: &str) -> bool {
     store.objects(ATTACHMENTS).any(|attachment| {
-        is_of(attachment, &volume.name, node)
+        text(attachment, "/spec/source/persistentVolumeName") == volume.name
+            && text(attachment, "/spec/nodeName") == node
             && object::flag(attachment, "/status/attached")
             && !object::is_terminating(attachment)
     })
-}
-
-/// True if the attachment is that of this volume and this node.
-pub(super) fn is_of(attachment: &Value, volume: &str, node: &str) -> bool {
-    text(attachment, "/spec/source/persistentVolumeName") == volume
-        && text(attachment, "/spec/nodeName") == node
 }

@@ -12,9 +12,6 @@ use crate::write::{self, DeleteOptions, NewStatus};
 /// Number of pods that one step creates at most; the next steps create the rest.
 pub(super) const BURST: usize = 500;
 
-/// Greatest number of pods of one owner: a typing error must not stop the cluster.
-const MAX_REPLICAS: usize = 10_000;
-
 /// The objects of a kind that `owner` controls.
 pub(super) fn owned(store: &Store, kind: &'static Resource, owner: &Value) -> Vec<Object> {
     let places = store.dependents(object::uid(owner)).filter(|(resource, _)| *resource == kind);
@@ -58,10 +55,9 @@ pub(super) fn delete_pod(store: &mut Store, pod: &Value, world: &World<'_>) {
     drop(write::delete(store, PODS, key, &DeleteOptions::default(), world.context()));
 }
 
-/// The wanted number of replicas, within bounds.
+/// The wanted number of replicas.
 pub(super) fn replicas(owner: &Value) -> usize {
-    let wanted = object::number(owner, "/spec/replicas").unwrap_or(1);
-    usize::try_from(wanted.max(0)).map_or(MAX_REPLICAS, |wanted| wanted.min(MAX_REPLICAS))
+    usize::try_from(object::number(owner, "/spec/replicas").unwrap_or(1)).unwrap_or_default()
 }
 
 /// Writes numbers into a status, together with the generation they belong to.

@@ -7,21 +7,6 @@ fn taints(bench: &Bench, node: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_cordon_is_a_taint() {
-    let mut bench = Bench::new(&[Controller::NodeLifecycle, Controller::Kubelet]);
-    bench.add(objects::node("edge-a"));
-    bench.edit(NODES, "edge-a", |node| {
-        set(node, &["spec", "taints"], json!([{"key": "own", "effect": "NoExecute"}]));
-    });
-    bench.edit(NODES, "edge-a", |node| set(node, &["spec", "unschedulable"], true));
-    bench.settle();
-    assert_eq!(taints(&bench, "edge-a"), ["own:NoExecute", "node.kubernetes.io/unschedulable:NoSchedule"]);
-    bench.edit(NODES, "edge-a", |node| drop(object::remove(node, &["spec", "unschedulable"])));
-    bench.settle();
-    assert_eq!(taints(&bench, "edge-a"), ["own:NoExecute"]);
-}
-
-#[test]
 fn a_node_without_its_kubelet_is_lost_and_found() {
     let mut bench = Bench::new(&[Controller::NodeLifecycle, Controller::Kubelet]);
     bench.add(objects::node("edge-a"));
@@ -145,7 +130,6 @@ fn the_scheduler_finds_a_node() {
         (&[], json!({"spec": {"nodeSelector": {"kubernetes.io/hostname": "edge-b"}}}), "edge-b"),
         (&[], json!({"spec": {"nodeSelector": {"disk": "ssd"}}}), ""),
         (&[], json!({"spec": {"schedulerName": "other"}}), ""),
-        (&[], json!({"spec": {"schedulingGates": [{"name": "x"}]}}), ""),
         (&[("edge-a", &taint), ("edge-b", &taint)], none.clone(), "edge-c"),
         (&[("edge-a", &soft)], none.clone(), "edge-a"),
         (&all(&taint), tolerate(json!({"key": "k", "value": "v"})), "edge-a"),
@@ -159,35 +143,6 @@ fn the_scheduler_finds_a_node() {
     let refusal = "0/3 nodes are available: 3 node(s) were unschedulable.".to_owned();
     assert_eq!(placed(&all(&cordon), &none, false), (String::new(), refusal));
     assert_eq!(placed(&all(&cordon), &none, true).0, "edge-a", "a stale cache");
-}
-
-#[test]
-fn pods_that_have_ended_leave_room() {
-    let mut bench = Bench::new(&[Controller::Scheduler]);
-    bench.add(objects::node("edge-a"));
-    bench.edit(NODES, "edge-a", |node| set(node, &["status", "allocatable"], json!({"pods": "2"})));
-    for name in ["a", "b", "c"] {
-        bench.add(objects::pod(name, ""));
-    }
-    let bound = |bench: &mut Bench| {
-        bench.settle();
-        let pods = bench.all(PODS);
-        let bound = pods.iter().filter(|pod| !text(pod, "/spec/nodeName").is_empty());
-        bound.map(|pod| object::name(pod).to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(bound(&mut bench), ["a", "b"]);
-    bench.edit(PODS, "a", |pod| set(pod, &["status", "phase"], "Succeeded"));
-    assert_eq!(bound(&mut bench), ["a", "b", "c"]);
-    bench.add(objects::pod("d", ""));
-    assert_eq!(bound(&mut bench), ["a", "b", "c"]);
-    for name in ["a", "b"] {
-        let (now, options) =
-            (bench.now(), write::DeleteOptions { grace_period: Some(0), ..Default::default() });
-        write::delete(&mut bench.store, PODS, ("default", name), &options, Context::at(now)).expect("it");
-    }
-    assert_eq!(bound(&mut bench), ["c", "d"]);
-    bench.add(objects::pod("e", ""));
-    assert_eq!(bound(&mut bench), ["c", "d"]);
 }
 
 #[test]
