@@ -24,7 +24,6 @@ use crate::refusal::Refusal;
 use crate::removal::{self, Answered, Removal};
 use crate::reply::Reply;
 use crate::resources::{PODS, Resource};
-use crate::settings::Settings;
 use crate::store::{Object, Store};
 use crate::write::{self, Context, DeleteOptions, Deleted, NewStatus, Part};
 
@@ -32,7 +31,6 @@ use crate::write::{self, Context, DeleteOptions, Deleted, NewStatus, Part};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings<'a> {
     pub(crate) now: Moment,
-    pub(crate) settings: &'a Settings,
     /// The revision that reads without a guarantee see, if the watch cache is frozen.
     pub(crate) frozen_cache: Option<u64>,
     /// Kinds and subresources that this server pretends not to know, as the audit log names them.
@@ -80,11 +78,11 @@ fn on_objects(
     match call.verb {
         Verb::Get => get(store, objects, call).map(Answer::Reply),
         Verb::List => list::list(store, objects, &call.query, stale).map(Answer::List),
-        Verb::Watch => Watch::new(store, objects, &call.query, around.settings).map(Answer::Watch),
+        Verb::Watch => Watch::new(store, objects, &call.query).map(Answer::Watch),
         Verb::Create => create(store, call, objects, around.now).map(Answer::Reply),
         Verb::Update | Verb::Patch => change(store, call, objects, Part::Main, around.now).map(Answer::Reply),
         Verb::Delete => delete(store, call, objects, around.now).map(Answer::Reply),
-        Verb::DeleteCollection | Verb::Other => Err(Refusal::method_not_allowed()),
+        Verb::Other => Err(Refusal::method_not_allowed()),
     }
 }
 
@@ -99,7 +97,7 @@ fn on_status(
         Verb::Update | Verb::Patch => {
             change(store, call, objects, Part::Status, around.now).map(Answer::Reply)
         }
-        Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection | Verb::Other => {
+        Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::Other => {
             Err(Refusal::method_not_allowed())
         }
     }
@@ -154,10 +152,9 @@ fn change(
     let is_patch = call.verb == Verb::Patch;
     let options = if is_patch { "PatchOptions" } else { "UpdateOptions" };
     let context = Context { now, dry_run: options::dry_run(&call.query, options)? };
-    let is_new = store.get(resource, namespace, name).is_none();
     let wanted = if is_patch { patched(store, call, objects)? } else { call.json()? };
     let changed = write::update(store, resource, (namespace, name), wanted, part, context)?;
-    Ok(Reply::json(if is_new { 201 } else { 200 }, &changed))
+    Ok(Reply::json(200, &changed))
 }
 
 fn patched(store: &Store, call: &Call, objects: &Objects) -> Result<serde_json::Value, Refusal> {

@@ -7,16 +7,6 @@ use std::time::{Duration, Instant};
 use jiff::fmt::rfc2822::DateTimePrinter;
 use jiff::{SignedDuration, Timestamp};
 
-/// How the cluster's time passes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Time {
-    /// The time passes with the machine's clock; [`advance`](crate::FakeCluster::advance) adds to it.
-    #[default]
-    Real,
-    /// Only [`advance`](crate::FakeCluster::advance) moves the time: nothing that waits for time happens by itself.
-    Manual,
-}
-
 /// A point in the cluster's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
@@ -46,7 +36,6 @@ impl Moment {
 
 #[derive(Debug)]
 pub(crate) struct Clock {
-    time: Time,
     started: Instant,
     started_wall: Timestamp,
     advanced: Mutex<Duration>,
@@ -57,9 +46,8 @@ impl Clock {
         clippy::disallowed_methods,
         reason = "the one place where the fake cluster reads the machine's clocks"
     )]
-    pub(crate) fn start(time: Time, ahead: SignedDuration) -> Self {
+    pub(crate) fn start(ahead: SignedDuration) -> Self {
         Self {
-            time,
             started: Instant::now(),
             started_wall: Timestamp::now().saturating_add(ahead).unwrap_or(Timestamp::MAX),
             advanced: Mutex::new(Duration::ZERO),
@@ -68,10 +56,7 @@ impl Clock {
 
     pub(crate) fn now(&self) -> Moment {
         let advanced = *self.advanced.lock().unwrap_or_else(PoisonError::into_inner);
-        let elapsed = match self.time {
-            Time::Real => self.started.elapsed().saturating_add(advanced),
-            Time::Manual => advanced,
-        };
+        let elapsed = self.started.elapsed().saturating_add(advanced);
         let wall = self.started_wall.saturating_add(elapsed).unwrap_or(Timestamp::MAX);
         Moment { elapsed, wall }
     }
@@ -81,11 +66,8 @@ impl Clock {
         *advanced = advanced.saturating_add(by);
     }
 
-    /// How long to sleep until `moment`; `None` if only [`advance`](Self::advance) can reach it.
-    pub(crate) fn until(&self, moment: Duration) -> Option<Duration> {
-        match self.time {
-            Time::Real => Some(moment.saturating_sub(self.now().elapsed)),
-            Time::Manual => None,
-        }
+    /// How long to sleep until `moment`.
+    pub(crate) fn until(&self, moment: Duration) -> Duration {
+        moment.saturating_sub(self.now().elapsed)
     }
 }

@@ -75,7 +75,7 @@ impl FakeCluster {
     /// is stored as given, and a missing namespace is created. Returns the stored object.
     ///
     /// # Errors
-    /// The API would refuse the object: an unknown kind, no name, a bad value.
+    /// The kind is not served, or the namespace is terminating.
     pub fn apply(&self, object: Value) -> Result<Value, Refusal> {
         let resource = kind_of(&object)?;
         let namespace = match object::namespace(&object) {
@@ -95,7 +95,7 @@ impl FakeCluster {
                 (*write::create(&mut store, resource, &namespace, object, NewStatus::Kept, context)?).clone()
             );
         }
-        let object = write::completed(resource, object)?;
+        let object = write::completed(resource, object);
         let replaced = write::edit(&mut store, resource, &namespace, &name, |old| {
             let namespace = object::namespace(old).to_owned();
             *old = object;
@@ -106,7 +106,7 @@ impl FakeCluster {
         Ok(replaced.map_or(Value::Null, |object| (*object).clone()))
     }
 
-    /// The object, if it exists. `resource` is a plural or short name, `deployments.apps` where it is ambiguous;
+    /// The object, if it exists. `resource` is a plural name, `deployments.apps` where it is ambiguous;
     /// `namespace` is empty for cluster-wide kinds.
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         let resource = resources::find(resource)?;

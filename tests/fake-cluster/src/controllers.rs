@@ -129,8 +129,8 @@ fn step(shared: &Shared, name: Controller, controller: &mut dyn Step) -> (u64, O
 }
 
 async fn sleep_until(shared: &Shared, next: Option<Duration>) {
-    match next.and_then(|next| shared.clock.until(next)) {
-        Some(delay) => tokio::time::sleep(delay).await,
+    match next {
+        Some(next) => tokio::time::sleep(shared.clock.until(next)).await,
         None => std::future::pending().await,
     }
 }

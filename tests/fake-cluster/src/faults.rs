@@ -10,9 +10,6 @@ use crate::cluster::FakeCluster;
 use crate::reply::Reply;
 use crate::settings::Controller;
 
-/// Greatest number of rules; a new rule replaces the oldest.
-const MAX_RULES: usize = 1024;
-
 /// A rule: an effect on the requests that match.
 #[derive(Clone, Debug)]
 pub struct Fault {
@@ -166,13 +163,6 @@ impl Conditions {
     pub(crate) fn is_silent(&self, resource: &str) -> bool {
         self.silent.contains("*") || self.silent.contains(resource)
     }
-
-    fn add(&mut self, fault: Fault) {
-        if self.rules.len() >= MAX_RULES {
-            self.rules.remove(0);
-        }
-        self.rules.push(fault);
-    }
 }
 
 /// The watches that end at once, and how they end.
@@ -191,9 +181,9 @@ pub struct Faults<'a> {
 }
 
 impl Faults<'_> {
-    /// Adds a rule. Earlier rules are tried first; at most 1024 are kept.
+    /// Adds a rule. Earlier rules are tried first.
     pub fn add(self, fault: Fault) {
-        self.cluster.shared().conditions().add(fault);
+        self.cluster.shared().conditions().rules.push(fault);
     }
 
     /// Number of rules that still wait for requests.
@@ -248,16 +238,11 @@ impl Faults<'_> {
         self.cluster.shared().store().forget_history();
     }
 
-    /// Freezes the watch cache, as if it had lost its etcd: until [`thaw_cache`](Self::thaw_cache), lists with
+    /// Freezes the watch cache, as if it had lost its etcd: until [`clear`](Self::clear), lists with
     /// `resourceVersion=0` (or an older version) see the cluster as it is now. Watches are not affected.
     pub fn freeze_cache(self) {
         let revision = self.cluster.shared().store().revision();
         self.cluster.shared().conditions().frozen_cache = Some(revision);
-    }
-
-    /// Ends [`freeze_cache`](Self::freeze_cache): such lists see the present again.
-    pub fn thaw_cache(self) {
-        self.cluster.shared().conditions().frozen_cache = None;
     }
 
     /// Makes this resource or subresource unknown to the server (`volumeattachments`, `pods/eviction`).

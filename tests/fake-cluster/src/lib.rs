@@ -5,7 +5,7 @@
 //! answers of the eviction subresource are those that a server of version 1.34 was measured to give.
 //! [`FakeCluster::faults`] makes it fail, [`FakeCluster::requests`] shows which client sent which requests.
 //!
-//! The fake has no server-side apply, admission webhooks, RBAC, JSON patch, validation of specifications, rolling updates
+//! The fake has no server-side apply, admission webhooks, RBAC, JSON patch, validation of objects, rolling updates
 //! or `deletecollection`. A fault can give the answers of the first three.
 //!
 //! ```
@@ -46,7 +46,6 @@ mod store;
 mod tests;
 mod write;
 
-pub use clock::Time;
 pub use cluster::{FakeCluster, TOKEN};
 pub use eviction::{Evicted, bound_at};
 pub use faults::{Effect, Fault, Faults};

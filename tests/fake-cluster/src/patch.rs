@@ -2,8 +2,6 @@
 
 mod merge;
 mod strategic;
-#[cfg(test)]
-mod tests;
 
 use serde_json::Value;
 
@@ -19,14 +17,11 @@ pub(crate) fn apply(content_type: &str, object: &Value, patch: &[u8]) -> Result<
     }
     let patch: Value = serde_json::from_slice(patch)
         .map_err(|error| Refusal::bad_request(format!("error decoding patch: {error}")))?;
-    if !patch.is_object() {
-        return Err(Refusal::bad_request("error decoding patch: a merge patch must be a JSON map"));
-    }
     let mut patched = object.clone();
     if content_type == MERGE {
         merge::apply(&mut patched, &patch);
     } else {
-        strategic::apply(&mut patched, patch)?;
+        strategic::apply(&mut patched, patch);
     }
     Ok(patched)
 }

@@ -19,20 +19,11 @@ pub struct Refusal {
     pub details: Option<Box<Value>>,
     /// Seconds in `details.retryAfterSeconds` and in the `Retry-After` header.
     pub retry_after: Option<u32>,
-    /// Value of `metadata.continue`: where a list may go on although its snapshot is gone.
-    pub continue_token: Option<Box<str>>,
 }
 
 impl Refusal {
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            reason: Some(reason),
-            message: message.into(),
-            details: None,
-            retry_after: None,
-            continue_token: None,
-        }
+        Self { code, reason: Some(reason), message: message.into(), details: None, retry_after: None }
     }
 
     pub(crate) fn with_details(mut self, details: Value) -> Self {
@@ -42,11 +33,6 @@ impl Refusal {
 
     pub(crate) fn with_retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
-        self
-    }
-
-    pub(crate) fn with_continue(mut self, token: String) -> Self {
-        self.continue_token = Some(token.into_boxed_str());
         self
     }
 
@@ -69,13 +55,12 @@ impl Refusal {
         Self::new(405, "MethodNotAllowed", message).with_details(json!({}))
     }
 
-    pub(crate) fn already_exists(resource: &Resource, name: &str, is_terminating: bool) -> Self {
-        let prefix = if is_terminating { "object is being deleted: " } else { "" };
-        Self::new(409, "AlreadyExists", format!("{prefix}{} \"{name}\" already exists", resource.qualified()))
+    pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
+        Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", resource.qualified()))
             .with_details(resource.details(name))
     }
 
-    /// The version or uid that the caller sent is not the current one.
+    /// The version that the caller sent is not the current one.
     pub(crate) fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
         Self::new(409, "Conflict", message).with_details(resource.details(name))
@@ -107,7 +92,9 @@ impl Refusal {
                 object::set(&mut details, &[key], value);
             }
         }
-        let cause = json!({"reason": cause_of(problem), "message": problem, "field": field});
+        let is_unsupported = problem.starts_with("Unsupported value");
+        let reason = if is_unsupported { "FieldValueNotSupported" } else { "FieldValueInvalid" };
+        let cause = json!({"reason": reason, "message": problem, "field": field});
         object::set(&mut details, &["causes"], json!([cause]));
         Self::new(422, "Invalid", message).with_details(details)
     }
@@ -140,12 +127,8 @@ impl Refusal {
 
     /// The `Status` object as the server sends it.
     pub fn status(&self) -> Value {
-        let mut metadata = json!({});
-        if let Some(token) = &self.continue_token {
-            object::set(&mut metadata, &["continue"], &**token);
-        }
         let mut status = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": metadata,
+            "kind": "Status", "apiVersion": "v1", "metadata": {},
             "status": "Failure", "message": self.message,
         });
         if let Some(reason) = self.reason {
@@ -160,15 +143,4 @@ impl Refusal {
         object::set(&mut status, &["code"], self.code);
         status
     }
-}
-
-/// The machine-readable reason of a field's problem, by the first words of the server's text.
-fn cause_of(problem: &str) -> &'static str {
-    const REASONS: [(&str, &str); 3] = [
-        ("Unsupported value", "FieldValueNotSupported"),
-        ("Required value", "FieldValueRequired"),
-        ("Forbidden", "FieldValueForbidden"),
-    ];
-    let found = REASONS.into_iter().find(|(beginning, _)| problem.starts_with(beginning));
-    found.map_or("FieldValueInvalid", |(_, reason)| reason)
 }

@@ -6,14 +6,10 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 
-/// Greatest number of combinations of client, verb and resource that are counted separately; further ones count as
-/// `other`.
-const MAX_COUNTERS: usize = 4096;
-
 /// Number of requests that are kept with their bodies.
 const MAX_RECENT: usize = 4096;
 
-/// Number of bytes that are kept of a body, a query and a `User-Agent`.
+/// Number of bytes that are kept of a body.
 const MAX_LENGTH: usize = 4096;
 
 /// One request to the API.
@@ -21,7 +17,7 @@ const MAX_LENGTH: usize = 4096;
 pub struct Request {
     /// The `User-Agent` header.
     pub user_agent: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or `other`.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `other`.
     pub verb: String,
     /// `pods`, `pods/eviction`; the path if it names no kind.
     pub resource: String,
@@ -29,7 +25,7 @@ pub struct Request {
     pub namespace: String,
     /// Name of the object; empty for lists.
     pub name: String,
-    /// The query (after the `?`), its first 4 KiB.
+    /// The query (after the `?`).
     pub query: String,
     /// The first 4 KiB of the request's body.
     pub body: Bytes,
@@ -69,9 +65,6 @@ impl Log {
     pub(crate) fn begin(&self, mut request: Request) -> Ticket<'_> {
         // A copy, because a slice of a longer body would keep all of it in memory.
         request.body = Bytes::copy_from_slice(request.body.get(..MAX_LENGTH).unwrap_or(&request.body));
-        for text in [&mut request.user_agent, &mut request.query, &mut request.resource, &mut request.name] {
-            text.truncate(text.floor_char_boundary(MAX_LENGTH));
-        }
         let kind = (request.verb.clone(), request.resource.clone());
         let mut state = self.state();
         state.count(&request);
@@ -104,21 +97,7 @@ impl State {
             verb: request.verb.clone(),
             resource: request.resource.clone(),
         };
-        let is_known = self.counters.contains_key(&counter) || self.counters.len() < MAX_COUNTERS;
-        let other = || "other".to_owned();
-        let counter = if is_known {
-            counter
-        } else {
-            Counter { user_agent: other(), verb: other(), resource: other() }
-        };
         *self.counters.entry(counter).or_default() += 1;
-        // There are few kinds of requests, but any number of unknown paths.
-        if self.in_flight.len() > MAX_COUNTERS {
-            self.in_flight.retain(|_, (now, _)| *now > 0);
-        }
-        if self.failed.len() > MAX_COUNTERS {
-            self.failed.clear();
-        }
     }
 }
 
@@ -169,15 +148,6 @@ impl Requests<'_> {
                 && is(resource, &counter.resource)
         };
         self.log.state().counters.iter().filter(|(counter, _)| fits(counter)).map(|(_, count)| count).sum()
-    }
-
-    /// All counters as `(user agent, verb, resource, count)`, in that order.
-    pub fn counts(self) -> Vec<(String, String, String, u64)> {
-        let state = self.log.state();
-        let counters = state.counters.iter();
-        counters
-            .map(|(key, count)| (key.user_agent.clone(), key.verb.clone(), key.resource.clone(), *count))
-            .collect()
     }
 
     /// Number of requests that were answered with an error, as `(verb, resource, count)`, in that order.

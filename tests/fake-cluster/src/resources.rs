@@ -16,7 +16,7 @@ pub(crate) struct Resource {
     pub(crate) update: UpdateRule,
     /// `metadata.generation` counts the changes of the specification.
     pub(crate) has_generation: bool,
-    /// Short names, as in `kubectl get po`.
+    /// Short names, as discovery tells them to `kubectl get po`.
     pub(crate) short_names: &'static [&'static str],
     /// Fields that a field selector may name, besides name and namespace.
     pub(crate) fields: &'static [&'static str],
@@ -40,15 +40,13 @@ pub(crate) enum StatusField {
     Dropped,
 }
 
-/// The effect of a PUT without `resourceVersion`, or of a missing object.
+/// The effect of a PUT without `resourceVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum UpdateRule {
     /// Without a version the PUT overwrites the object.
     Unconditional,
     /// Without a version the PUT is refused.
     Versioned,
-    /// Without a version the PUT is refused; a missing object is created.
-    VersionedOrCreate,
 }
 
 impl Resource {
@@ -137,12 +135,9 @@ pub(crate) fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// The kind by its plural name, short name or `plural.group`, as `kubectl` accepts it.
+/// The kind by its plural name or `plural.group`.
 pub(crate) fn find(name: &str) -> Option<&'static Resource> {
-    let named = |resource: &&Resource| resource.plural == name || resource.qualified() == name;
-    let short = |resource: &&Resource| resource.short_names.contains(&name);
-    let all = || RESOURCES.iter().copied();
-    all().find(named).or_else(|| all().find(short))
+    RESOURCES.iter().copied().find(|resource| resource.plural == name || resource.qualified() == name)
 }
 
 /// The kind of an object by its `apiVersion` and `kind`.
@@ -151,47 +146,20 @@ pub(crate) fn of_object(api_version: &str, kind: &str) -> Option<&'static Resour
 }
 
 use StatusField::{Dropped, KeptOnCreate};
-use UpdateRule::{Versioned, VersionedOrCreate};
+use UpdateRule::Versioned;
 
 const APPS: &str = "apps";
 const STORAGE: &str = "storage.k8s.io";
-const POD_FIELDS: &[&str] = &[
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "spec.hostNetwork",
-    "status.phase",
-    "status.podIP",
-    "status.nominatedNodeName",
-];
-const EVENT_FIELDS: &[&str] = &[
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
-];
 
-pub(crate) const NODES: &Resource = &Resource::new("", "v1", "Node", "nodes")
-    .cluster_wide()
-    .status(KeptOnCreate)
-    .short(&["no"])
-    .selectable(&["spec.unschedulable"]);
+pub(crate) const NODES: &Resource =
+    &Resource::new("", "v1", "Node", "nodes").cluster_wide().status(KeptOnCreate).short(&["no"]);
 pub(crate) const PODS: &Resource = &Resource::new("", "v1", "Pod", "pods")
     .status(Dropped)
     .generation()
     .short(&["po"])
-    .selectable(POD_FIELDS);
-pub(crate) const NAMESPACES: &Resource = &Resource::new("", "v1", "Namespace", "namespaces")
-    .cluster_wide()
-    .status(Dropped)
-    .short(&["ns"])
-    .selectable(&["status.phase"]);
+    .selectable(&["spec.nodeName", "status.phase"]);
+pub(crate) const NAMESPACES: &Resource =
+    &Resource::new("", "v1", "Namespace", "namespaces").cluster_wide().status(Dropped).short(&["ns"]);
 pub(crate) const CLAIMS: &Resource =
     &Resource::new("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
         .status(Dropped)
@@ -219,8 +187,6 @@ pub(crate) const ATTACHMENTS: &Resource =
         .cluster_wide()
         .status(Dropped)
         .update(Versioned);
-pub(crate) const CSI_DRIVERS: &Resource =
-    &Resource::new(STORAGE, "v1", "CSIDriver", "csidrivers").cluster_wide().generation().update(Versioned);
 
 /// All kinds. A new kind is a line here; it needs a constant of its own only if a controller uses it.
 pub(crate) static RESOURCES: &[&Resource] = &[
@@ -235,15 +201,15 @@ pub(crate) static RESOURCES: &[&Resource] = &[
     STATEFUL_SETS,
     BUDGETS,
     ATTACHMENTS,
-    CSI_DRIVERS,
-    &Resource::new("", "v1", "Event", "events").short(&["ev"]).selectable(EVENT_FIELDS),
-    &Resource::new("", "v1", "ConfigMap", "configmaps").short(&["cm"]),
-    &Resource::new("events.k8s.io", "v1", "Event", "events").selectable(&[
-        "regarding.kind",
-        "regarding.name",
-        "reason",
+    &Resource::new(STORAGE, "v1", "CSIDriver", "csidrivers").cluster_wide().generation().update(Versioned),
+    &Resource::new("", "v1", "Event", "events").short(&["ev"]).selectable(&[
+        "involvedObject.kind",
+        "involvedObject.name",
+        "source",
     ]),
-    &Resource::new("coordination.k8s.io", "v1", "Lease", "leases").update(VersionedOrCreate),
+    &Resource::new("", "v1", "ConfigMap", "configmaps").short(&["cm"]),
+    &Resource::new("events.k8s.io", "v1", "Event", "events"),
+    &Resource::new("coordination.k8s.io", "v1", "Lease", "leases").update(Versioned),
     &Resource::new("batch", "v1", "Job", "jobs").status(Dropped).generation(),
     &Resource::new(STORAGE, "v1", "StorageClass", "storageclasses").cluster_wide().short(&["sc"]),
     &Resource::new(STORAGE, "v1", "CSINode", "csinodes").cluster_wide(),

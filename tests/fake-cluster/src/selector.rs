@@ -2,8 +2,6 @@
 
 mod fields;
 mod labels;
-#[cfg(test)]
-mod tests;
 
 use serde_json::Value;
 

@@ -104,7 +104,6 @@ async fn run(shared: Arc<Shared>, address: SocketAddr, mut orders: mpsc::Unbound
     let mut listener = None;
     let mut connections = JoinSet::new();
     loop {
-        let may_accept = connections.len() < shared.settings.max_connections;
         tokio::select! {
             () = shared.stop.cancelled() => return,
             Some(order) = orders.recv() => {
@@ -113,7 +112,7 @@ async fn run(shared: Arc<Shared>, address: SocketAddr, mut orders: mpsc::Unbound
                 drop(order.done.send(result));
             }
             Some(_) = connections.join_next() => {}
-            stream = accept(listener.as_ref()), if may_accept => {
+            stream = accept(listener.as_ref()) => {
                 connections.spawn(connection::serve(Arc::clone(&shared), stream));
             }
         }

@@ -5,13 +5,9 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use crate::clock::Time;
-
 /// Settings of a fake cluster. [`Default`] is close to a small real cluster, [`Settings::quick`] is for tests.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How time passes.
-    pub time: Time,
     /// How far the cluster's wall clock is ahead of the machine's; negative if it is behind.
     pub clock_ahead: SignedDuration,
     /// The controllers that run. Each can also be paused later.
@@ -20,10 +16,6 @@ pub struct Settings {
     pub watch_history: usize,
     /// Greatest number of objects of all kinds together; further ones are refused as by a full etcd.
     pub max_objects: usize,
-    /// Greatest number of connections at one time; further ones wait.
-    pub max_connections: usize,
-    /// Greatest duration of a watch. Real servers choose 30 to 60 minutes.
-    pub watch_timeout: Duration,
     /// Interval between two bookmarks of a quiet watch.
     pub bookmark_every: Duration,
     /// Pause of a controller before it handles a change, so that several changes are handled together.
@@ -33,10 +25,6 @@ pub struct Settings {
     /// Time from a pod's deletion to its end, unless its grace is shorter. A pod's annotation
     /// [`GONE_AFTER`](crate::GONE_AFTER) overrides it.
     pub pod_gone_after: Duration,
-    /// How long a node without its kubelet still counts as Ready. Kubernetes: 40 s.
-    pub node_monitor_grace: Duration,
-    /// How long a disruption that did not happen counts against a budget. Kubernetes: 2 min.
-    pub disruption_timeout: Duration,
     /// Time from a namespace's deletion to the deletion of its content. Kubernetes: 5 s.
     pub namespace_empties_after: Duration,
     /// Time from the creation of a `VolumeAttachment` to `attached: true`.
@@ -109,19 +97,14 @@ impl Controller {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            time: Time::Real,
             clock_ahead: SignedDuration::ZERO,
             controllers: BTreeSet::from(Controller::ALL),
             watch_history: 4096,
             max_objects: 200_000,
-            max_connections: 1024,
-            watch_timeout: Duration::from_mins(30),
             bookmark_every: Duration::from_mins(1),
             reaction: Duration::from_millis(5),
             pod_ready_after: Duration::from_millis(200),
             pod_gone_after: Duration::from_secs(1),
-            node_monitor_grace: Duration::from_secs(40),
-            disruption_timeout: Duration::from_mins(2),
             namespace_empties_after: Duration::from_secs(5),
             volume_attach_after: Duration::from_millis(100),
             volume_detach_after: Duration::from_secs(2),

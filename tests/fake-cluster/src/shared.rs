@@ -30,7 +30,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
-            clock: Clock::start(settings.time, settings.clock_ahead),
+            clock: Clock::start(settings.clock_ahead),
             log: Log::default(),
             wakes: watch::Sender::new(()),
             cuts: watch::Sender::new(Cut::default()),

@@ -1,10 +1,8 @@
 //! Tests the whole cluster from outside: over HTTP, with a client that knows no Kubernetes.
 
-mod evictions;
 mod faults;
 mod life;
 mod lists;
-mod patches;
 mod server;
 mod watches;
 mod writes;
@@ -28,17 +26,12 @@ const PATIENCE: Duration = Duration::from_mins(5);
 #[derive(Debug)]
 struct Answer {
     code: u16,
-    headers: http::HeaderMap,
     text: String,
 }
 
 impl Answer {
     fn json(&self) -> Value {
         serde_json::from_str(&self.text).expect("the body is JSON")
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(|value| value.to_str().expect("a text header"))
     }
 
     /// Names of the items of a list.
@@ -58,7 +51,7 @@ fn quick() -> FakeCluster {
     FakeCluster::start_with(Settings::quick()).expect("the cluster starts")
 }
 
-/// Sends a request on a connection of its own. The path may be followed by headers, `path|name: value`.
+/// Sends a request on a connection of its own.
 async fn open(
     cluster: &FakeCluster,
     method: &str,
@@ -70,12 +63,7 @@ async fn open(
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     tokio::spawn(connection);
-    let mut parts = path.split('|');
-    let mut request = hyper::Request::builder().method(method).uri(parts.next().expect("a path"));
-    for header in parts {
-        let (name, value) = header.split_once(": ").expect("name: value");
-        request = request.header(name, value);
-    }
+    let request = hyper::Request::builder().method(method).uri(path);
     let request = request.body(Full::new(Bytes::from(body.to_owned()))).expect("a request");
     timeout(PATIENCE, sender.send_request(request))
         .await
@@ -90,7 +78,7 @@ async fn try_call(cluster: &FakeCluster, method: &str, path: &str, body: &str) -
         .expect("a body in time")
         .map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes.to_bytes().to_vec()).expect("UTF-8");
-    Ok(Answer { code: parts.status.as_u16(), headers: parts.headers, text })
+    Ok(Answer { code: parts.status.as_u16(), text })
 }
 
 async fn call(cluster: &FakeCluster, method: &str, path: &str, body: &str) -> Answer {

@@ -56,11 +56,10 @@ pub(crate) fn check_namespace(
     Err(refusal)
 }
 
-/// The object as the server would store it: checked and filled in. Used by the handle.
-pub(crate) fn completed(resource: &Resource, mut object: Value) -> Result<Value, Refusal> {
-    defaults::check(resource, &object)?;
+/// The object as the server would store it: filled in. Used by the handle.
+pub(crate) fn completed(resource: &Resource, mut object: Value) -> Value {
     defaults::fill(resource, &mut object);
-    Ok(object)
+    object
 }
 
 /// Changes one stored object by a closure. Any field may change, also the status. If the object is missing or the

@@ -29,7 +29,6 @@ pub(crate) enum Verb {
     Update,
     Patch,
     Delete,
-    DeleteCollection,
     /// A method that is no known verb.
     Other,
 }
@@ -44,7 +43,6 @@ impl Verb {
             Self::Update => "update",
             Self::Patch => "patch",
             Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
             Self::Other => "other",
         }
     }
@@ -104,10 +102,6 @@ impl Call {
 
     /// The body as JSON.
     pub(crate) fn json(&self) -> Result<Value, Refusal> {
-        const ACCEPTED: [&str; 2] = ["", "application/json"];
-        if !ACCEPTED.contains(&self.content_type.as_str()) {
-            return Err(Refusal::unsupported_media_type(&self.content_type, "application/json"));
-        }
         serde_json::from_slice(&self.body)
             .map_err(|error| Refusal::bad_request(format!("the body of the request is not JSON: {error}")))
     }
@@ -118,14 +112,13 @@ fn verb(method: &Method, target: &Target, query: &Query) -> Verb {
         return if *method == Method::GET { Verb::Get } else { Verb::Other };
     };
     match *method {
+        Method::GET if objects.name.is_some() => Verb::Get,
         Method::GET if query.flag("watch") => Verb::Watch,
-        Method::GET if objects.name.is_none() => Verb::List,
-        Method::GET => Verb::Get,
+        Method::GET => Verb::List,
         Method::POST => Verb::Create,
         Method::PUT => Verb::Update,
         Method::PATCH => Verb::Patch,
-        Method::DELETE if objects.name.is_none() => Verb::DeleteCollection,
-        Method::DELETE => Verb::Delete,
+        Method::DELETE if objects.name.is_some() => Verb::Delete,
         _ => Verb::Other,
     }
 }

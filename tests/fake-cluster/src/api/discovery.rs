@@ -1,4 +1,4 @@
-//! Answers discovery and health paths: `/api`, `/apis`, `/version`, `/readyz`.
+//! Answers discovery and health paths: `/api/v1`, `/apis`, `/version`, `/readyz`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,6 @@ pub(super) fn answer(verb: Verb, path: &str, unserved: &BTreeSet<String>) -> Res
     match segments.as_slice() {
         ["readyz" | "livez" | "healthz", ..] => Ok(Reply::text(200, "ok")),
         ["version"] => Ok(Reply::json(200, &version())),
-        ["api"] => Ok(Reply::json(200, &core_versions())),
         ["apis"] => Ok(Reply::json(200, &group_list())),
         ["apis", group] => {
             Ok(group_named(group).map_or_else(page_not_found, |group| Reply::json(200, &group)))
@@ -65,11 +64,6 @@ fn version() -> Value {
         "major": "1", "minor": "34", "gitVersion": "v1.34.2", "gitCommit": "", "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "linux/amd64",
     })
-}
-
-fn core_versions() -> Value {
-    let address = json!({"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"});
-    json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]})
 }
 
 /// Names of the groups and their versions, without the core group.

@@ -26,13 +26,9 @@ pub(crate) struct Page {
 /// The selection of a list or watch, from its URL.
 pub(crate) fn selection(objects: &Objects, query: &Query) -> Result<Selection, Refusal> {
     let invalid = |problem: String| Refusal::bad_request(problem);
-    let mut fields = Fields::parse(objects.resource, query.text("fieldSelector")).map_err(invalid)?;
-    if let Some(name) = &objects.name {
-        fields = fields.and(Fields::named(name));
-    }
     Ok(Selection {
         namespace: Some(objects.namespace.clone()).filter(|namespace| !namespace.is_empty()),
-        fields,
+        fields: Fields::parse(objects.resource, query.text("fieldSelector")).map_err(invalid)?,
         labels: Labels::parse(query.text("labelSelector")).map_err(invalid)?,
     })
 }
@@ -83,11 +79,7 @@ fn start(store: &Store, query: &Query, stale: u64) -> Result<Start, Refusal> {
     let version = query.number("resourceVersion")?;
     let version_match = query.text("resourceVersionMatch");
     if !query.text("continue").is_empty() {
-        return continued(store, query.text("continue"), version);
-    }
-    if !version_match.is_empty() && version.is_none() {
-        let problem = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided";
-        return Err(Refusal::invalid("ListOptions.meta.k8s.io", "", "resourceVersionMatch", problem));
+        return continued(query.text("continue"));
     }
     let current = store.revision();
     // A page of a given version, without a `resourceVersionMatch`, means exactly that version.
@@ -104,20 +96,19 @@ fn start(store: &Store, query: &Query, stale: u64) -> Result<Start, Refusal> {
 }
 
 /// The refusal for a version that the server does not know yet.
-pub(crate) fn too_large(version: u64, current: u64) -> Refusal {
+fn too_large(version: u64, current: u64) -> Refusal {
     let message = format!("Timeout: Too large resource version: {version}, current: {current}");
     let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
     Refusal::new(504, "Timeout", message).with_details(json!({"causes": [cause]})).with_retry_after(1)
 }
 
 fn expired(start: &Start) -> Refusal {
-    let Some(after) = &start.after else {
-        let message = format!("The resourceVersion for the provided list is too old: {}", start.revision);
-        return Refusal::expired(message);
-    };
-    let message = "The provided continue parameter is too old to display a consistent list result. \
-                   Start a new list without it, or go on inconsistently with the token in this response.";
-    Refusal::expired(message).with_continue(token(0, after))
+    if start.after.is_some() {
+        return Refusal::expired(
+            "The provided continue parameter is too old to display a consistent list result.",
+        );
+    }
+    Refusal::expired(format!("The resourceVersion for the provided list is too old: {}", start.revision))
 }
 
 fn token(revision: u64, last: &Key) -> String {
@@ -126,11 +117,8 @@ fn token(revision: u64, last: &Key) -> String {
     URL_SAFE_NO_PAD.encode(token.to_string())
 }
 
-/// Reads a token made by [`token`]; its revision 0 means the present.
-fn continued(store: &Store, token: &str, version: Option<u64>) -> Result<Start, Refusal> {
-    if version.is_some_and(|version| version > 0) {
-        return Err(Refusal::bad_request("specifying resource version is not allowed when using continue"));
-    }
+/// Reads a token made by [`token`].
+fn continued(token: &str) -> Result<Start, Refusal> {
     let bytes = URL_SAFE_NO_PAD.decode(token).ok();
     let token: Option<Value> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let revision = token.as_ref().and_then(|token| token.get("rv")).and_then(Value::as_u64);
@@ -138,7 +126,6 @@ fn continued(store: &Store, token: &str, version: Option<u64>) -> Result<Start, 
         return Err(Refusal::bad_request("invalid continue token: continue key is not valid"));
     };
     let after = Some(Key::new(object::text(token, "/namespace"), object::text(token, "/name")));
-    let revision = if revision == 0 { store.revision() } else { revision };
     Ok(Start { revision, after, is_cached: false })
 }
 

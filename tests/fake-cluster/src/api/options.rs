@@ -38,16 +38,10 @@ pub(crate) fn delete_options(body: &Value, query: &Query) -> Result<DeleteOption
         let pointer = format!("/preconditions/{field}");
         Some(object::text(body, &pointer)).filter(|text| !text.is_empty()).map(str::to_owned)
     };
-    let grace_period = match body.get("gracePeriodSeconds").filter(|value| !value.is_null()) {
-        Some(value) => Some(value.as_i64().ok_or_else(|| {
-            Refusal::bad_request(format!(
-                "DeleteOptions: gracePeriodSeconds must be a whole number, not {value}"
-            ))
-        })?),
-        None => query.number("gracePeriodSeconds")?.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
-    };
+    let of_query =
+        query.number("gracePeriodSeconds")?.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
     Ok(DeleteOptions {
-        grace_period,
+        grace_period: object::number(body, "/gracePeriodSeconds").or(of_query),
         preconditions: Preconditions {
             uid: precondition("uid"),
             resource_version: precondition("resourceVersion"),

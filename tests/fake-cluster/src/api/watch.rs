@@ -5,17 +5,19 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::call::{Objects, Query};
-use super::list::{selection, too_large};
+use super::list::selection;
 use crate::history::Change;
 use crate::object;
 use crate::refusal::Refusal;
 use crate::resources::Resource;
 use crate::selector::Selection;
-use crate::settings::Settings;
 use crate::store::{Object, Store};
 
 /// Number of changes that one pass reads, so that the store's lock is held only for a short time.
 const BATCH: usize = 256;
+
+/// Greatest duration of a watch. Real servers choose 30 to 60 minutes.
+const LONGEST: Duration = Duration::from_mins(30);
 
 /// A watch, and the revision up to which it has read.
 #[derive(Debug)]
@@ -53,21 +55,11 @@ pub(crate) enum Event {
 }
 
 impl Watch {
-    pub(crate) fn new(
-        store: &Store,
-        objects: &Objects,
-        query: &Query,
-        settings: &Settings,
-    ) -> Result<Self, Refusal> {
+    pub(crate) fn new(store: &Store, objects: &Objects, query: &Query) -> Result<Self, Refusal> {
         let selection = selection(objects, query)?;
         let version = query.number("resourceVersion")?.unwrap_or_default();
         let streams_list = query.flag("sendInitialEvents");
-        check_match(query, streams_list)?;
-        if streams_list && version > store.revision() {
-            return Err(too_large(version, store.revision()));
-        }
-        let refuses_list = !query.text("sendInitialEvents").is_empty() && !streams_list;
-        let begins_with_list = streams_list || (version == 0 && !refuses_list);
+        let begins_with_list = streams_list || version == 0;
         let initial = if begins_with_list {
             store.objects(objects.resource).filter(|object| selection.matches(object)).cloned().collect()
         } else {
@@ -78,11 +70,11 @@ impl Watch {
         Ok(Self {
             resource: objects.resource,
             selection,
-            cursor: if begins_with_list || version == 0 { store.revision() } else { version },
+            cursor: if begins_with_list { store.revision() } else { version },
             initial,
             marks_end_of_initial: streams_list && has_bookmarks,
             has_bookmarks,
-            timeout: timeout.unwrap_or(settings.watch_timeout).min(settings.watch_timeout),
+            timeout: timeout.unwrap_or(LONGEST).min(LONGEST),
         })
     }
 
@@ -153,17 +145,4 @@ impl Event {
         line.push(b'\n');
         line
     }
-}
-
-fn check_match(query: &Query, streams_list: bool) -> Result<(), Refusal> {
-    let is_allowed = match query.text("resourceVersionMatch") {
-        "" => !streams_list,
-        "NotOlderThan" => streams_list,
-        _ => false,
-    };
-    if is_allowed {
-        return Ok(());
-    }
-    let problem = "Forbidden: with sendInitialEvents=true it must be NotOlderThan, without it must be absent";
-    Err(Refusal::invalid("ListOptions.meta.k8s.io", "", "resourceVersionMatch", problem))
 }

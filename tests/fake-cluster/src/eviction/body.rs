@@ -1,9 +1,9 @@
 //! Reads the body of an eviction request, with the server's error messages.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::api::{Call, delete_options, dry_run_in};
-use crate::object::{self, text};
+use crate::object;
 use crate::refusal::Refusal;
 use crate::write::DeleteOptions;
 
@@ -26,26 +26,13 @@ impl Eviction {
 }
 
 const FIELDS: &[&str] = &["kind", "apiVersion", "metadata", "deleteOptions"];
-const OPTION_FIELDS: &[&str] = &[
-    "kind",
-    "apiVersion",
-    "gracePeriodSeconds",
-    "preconditions",
-    "orphanDependents",
-    "propagationPolicy",
-    "dryRun",
-    "ignoreStoreReadErrorWithClusterBreakingPotential",
-];
-const PRECONDITION_FIELDS: &[&str] = &["uid", "resourceVersion"];
 
 /// Reads the body of an eviction request.
 pub(crate) fn read(call: &Call) -> Result<Eviction, Refusal> {
     let body: Value = serde_json::from_slice(&call.body).map_err(|error| unrecognized(&error.to_string()))?;
-    if !body.is_object() {
-        return Err(unrecognized("the body is not a JSON map"));
-    }
-    check_kind(&body)?;
-    let unknown_fields = match (call.query.text("fieldValidation"), unknown_fields(&body)) {
+    let fields = body.as_object().ok_or_else(|| unrecognized("the body is not a JSON map"))?;
+    let unknown: Vec<String> = fields.keys().filter(|key| !FIELDS.contains(&key.as_str())).cloned().collect();
+    let unknown_fields = match (call.query.text("fieldValidation"), unknown) {
         ("Ignore", _) => Vec::new(),
         ("Strict", unknown) if !unknown.is_empty() => return Err(strict(&unknown)),
         (_, unknown) => unknown,
@@ -68,30 +55,6 @@ pub(crate) fn read(call: &Call) -> Result<Eviction, Refusal> {
 
 fn unrecognized(problem: &str) -> Refusal {
     Refusal::bad_request(format!("the object provided is unrecognized (must be of type Eviction): {problem}"))
-}
-
-/// Kind and version may be left out; `v1beta1` is still accepted.
-fn check_kind(body: &Value) -> Result<(), Refusal> {
-    let (api_version, kind) = (text(body, "/apiVersion"), text(body, "/kind"));
-    let fits = matches!(api_version, "" | "policy/v1" | "policy/v1beta1") && matches!(kind, "" | "Eviction");
-    if fits { Ok(()) } else { Err(unrecognized(&format!("it is {kind} of {api_version}"))) }
-}
-
-fn unknown_fields(body: &Value) -> Vec<String> {
-    let maps = [
-        ("", body.as_object(), FIELDS),
-        ("deleteOptions.", object::map(body, "/deleteOptions"), OPTION_FIELDS),
-        (
-            "deleteOptions.preconditions.",
-            object::map(body, "/deleteOptions/preconditions"),
-            PRECONDITION_FIELDS,
-        ),
-    ];
-    let unknown = |(prefix, map, known): (&str, Option<&Map<String, Value>>, &[&str])| {
-        let keys = map.into_iter().flat_map(Map::keys).filter(|key| !known.contains(&key.as_str()));
-        keys.map(|key| format!("{prefix}{key}")).collect::<Vec<_>>()
-    };
-    maps.into_iter().flat_map(unknown).collect()
 }
 
 fn strict(unknown_fields: &[String]) -> Refusal {

@@ -1,10 +1,9 @@
-//! Field selectors: `spec.nodeName=edge-a,status.phase!=Failed`. Only the fields that the server offers for a kind.
-
-use std::borrow::Cow;
+//! Field selectors: `spec.nodeName=edge-a,status.phase!=Failed`. Only the fields that our clients select by, all of them
+//! texts.
 
 use serde_json::Value;
 
-use crate::object::at;
+use crate::object::text;
 use crate::resources::Resource;
 
 /// Comparisons that must all be true.
@@ -23,20 +22,8 @@ struct Comparison {
 impl Fields {
     /// Reads the `fieldSelector` of a query; an empty one selects everything.
     pub(crate) fn parse(resource: &Resource, selector: &str) -> Result<Self, String> {
-        let parts = split_unescaped(selector).into_iter().filter(|part| !part.is_empty());
-        Ok(Self { comparisons: parts.map(|part| comparison(resource, &part)).collect::<Result<_, _>>()? })
-    }
-
-    /// Selects the one object with this name.
-    pub(crate) fn named(name: &str) -> Self {
-        let pointer = "/metadata/name".to_owned();
-        Self { comparisons: vec![Comparison { pointer, value: name.to_owned(), is_equal: true }] }
-    }
-
-    /// A selector that selects what both select.
-    pub(crate) fn and(mut self, other: Self) -> Self {
-        self.comparisons.extend(other.comparisons);
-        self
+        let parts = selector.split(',').filter(|part| !part.is_empty());
+        Ok(Self { comparisons: parts.map(|part| comparison(resource, part)).collect::<Result<_, _>>()? })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -44,9 +31,9 @@ impl Fields {
     }
 
     pub(crate) fn matches(&self, object: &Value) -> bool {
-        self.comparisons.iter().all(|comparison| {
-            (field_text(object, &comparison.pointer) == comparison.value) == comparison.is_equal
-        })
+        self.comparisons
+            .iter()
+            .all(|comparison| (text(object, &comparison.pointer) == comparison.value) == comparison.is_equal)
     }
 }
 
@@ -60,7 +47,7 @@ fn comparison(resource: &Resource, part: &str) -> Result<Comparison, String> {
     if !is_known {
         return Err(format!("field label not supported: {field}"));
     }
-    Ok(Comparison { pointer: pointer(field), value: unescape(value), is_equal })
+    Ok(Comparison { pointer: pointer(field), value: value.to_owned(), is_equal })
 }
 
 fn pointer(field: &str) -> String {
@@ -68,41 +55,4 @@ fn pointer(field: &str) -> String {
         "source" => "/source/component".to_owned(),
         _ => format!("/{}", field.replace('.', "/")),
     }
-}
-
-/// The field's text; a missing boolean reads as `false`, any other missing field as empty.
-fn field_text<'a>(object: &'a Value, pointer: &str) -> Cow<'a, str> {
-    match at(object, pointer) {
-        Some(Value::String(text)) => Cow::Borrowed(text),
-        Some(Value::Bool(flag)) => Cow::Borrowed(if *flag { "true" } else { "false" }),
-        Some(Value::Number(number)) => Cow::Owned(number.to_string()),
-        Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => match pointer {
-            "/spec/unschedulable" | "/spec/hostNetwork" => Cow::Borrowed("false"),
-            _ => Cow::Borrowed(""),
-        },
-    }
-}
-
-/// Splits at commas without a backslash before them.
-fn split_unescaped(selector: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut is_escaped = false;
-    for character in selector.chars() {
-        if character == ',' && !is_escaped {
-            parts.push(String::new());
-        } else if let Some(part) = parts.last_mut() {
-            part.push(character);
-        }
-        is_escaped = character == '\\' && !is_escaped;
-    }
-    parts
-}
-
-fn unescape(value: &str) -> String {
-    let mut text = String::with_capacity(value.len());
-    let mut characters = value.chars();
-    while let Some(character) = characters.next() {
-        text.push(if character == '\\' { characters.next().unwrap_or('\\') } else { character });
-    }
-    text
 }

@@ -24,8 +24,6 @@ enum Operator {
     Absent,
     In(Vec<String>),
     NotIn(Vec<String>),
-    GreaterThan(i64),
-    LessThan(i64),
 }
 
 impl Labels {
@@ -66,14 +64,11 @@ impl Labels {
 
 impl Requirement {
     fn matches(&self, value: Option<&str>) -> bool {
-        let number = || value.and_then(|value| value.parse::<i64>().ok());
         match &self.operator {
             Operator::Exists => value.is_some(),
             Operator::Absent => value.is_none(),
             Operator::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
             Operator::NotIn(values) => value.is_none_or(|value| values.iter().all(|one| one != value)),
-            Operator::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
-            Operator::LessThan(bound) => number().is_some_and(|number| number < *bound),
         }
     }
 }
@@ -113,15 +108,9 @@ fn read_requirement(part: &str) -> Result<(&str, Operator), String> {
     }
     for (sign, negated) in [("!=", true), ("==", false), ("=", false)] {
         if let Some((key, value)) = part.split_once(sign) {
-            let values = vec![checked_value(part, value)?];
+            let values = vec![value.trim().to_owned()];
             return Ok((key.trim(), if negated { Operator::NotIn(values) } else { Operator::In(values) }));
         }
-    }
-    if let Some((key, bound)) = part.split_once('>') {
-        return Ok((key.trim(), Operator::GreaterThan(checked_number(part, bound)?)));
-    }
-    if let Some((key, bound)) = part.split_once('<') {
-        return Ok((key.trim(), Operator::LessThan(checked_number(part, bound)?)));
     }
     Ok((part, Operator::Exists))
 }
@@ -141,7 +130,7 @@ fn check_list(part: &str) -> Result<(), String> {
 fn read_set<'a>(part: &str, head: &'a str, values: &str) -> Result<(&'a str, Operator), String> {
     let unreadable = || format!("unable to parse requirement: {part:?} is not `key in (a,b)`");
     let values = values.strip_suffix(')').ok_or_else(unreadable)?;
-    let values = values.split(',').map(|value| checked_value(part, value)).collect::<Result<_, _>>()?;
+    let values = values.split(',').map(|value| value.trim().to_owned()).collect();
     let (key, word) = head.trim().rsplit_once(char::is_whitespace).ok_or_else(unreadable)?;
     match word {
         "in" => Ok((key.trim(), Operator::In(values))),
@@ -150,40 +139,15 @@ fn read_set<'a>(part: &str, head: &'a str, values: &str) -> Result<(&'a str, Ope
     }
 }
 
-/// Checks a label value: at most 63 characters of letters, digits, `-`, `_` and `.`.
-fn checked_value(part: &str, value: &str) -> Result<String, String> {
-    let value = value.trim();
-    let allowed = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
-    if value.len() <= 63 && value.chars().all(allowed) {
-        Ok(value.to_owned())
-    } else {
-        Err(format!("unable to parse requirement: invalid label value {value:?} in {part:?}"))
-    }
-}
-
-fn checked_number(part: &str, bound: &str) -> Result<i64, String> {
-    let problem =
-        |_| format!("unable to parse requirement: {part:?} compares with something that is not a number");
-    bound.trim().parse().map_err(problem)
-}
-
 fn requirement_of(expression: &Value) -> Result<Requirement, String> {
     let key = text(expression, "/key").to_owned();
     let values: Vec<String> =
         items(expression, "/values").iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    let bound = || {
-        values
-            .first()
-            .and_then(|value| value.parse().ok())
-            .ok_or_else(|| "the value must be a number".to_owned())
-    };
     let operator = match text(expression, "/operator") {
         "In" if !values.is_empty() => Operator::In(values),
         "NotIn" if !values.is_empty() => Operator::NotIn(values),
         "Exists" if values.is_empty() => Operator::Exists,
         "DoesNotExist" if values.is_empty() => Operator::Absent,
-        "Gt" => Operator::GreaterThan(bound()?),
-        "Lt" => Operator::LessThan(bound()?),
         other => return Err(format!("operator {other:?} of label {key:?} does not fit its values")),
     };
     Ok(Requirement { key, operator })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use http_body_util::{BodyExt, Either, Full, Limited};
+use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 use uuid::Uuid;
@@ -21,9 +21,6 @@ use crate::reply::Reply;
 use crate::requests;
 use crate::shared::Shared;
 
-/// Greatest length of a body, as on a real server.
-const MAX_BODY: usize = 3 * 1024 * 1024;
-
 pub(super) type Body = Either<Full<Bytes>, WatchBody>;
 
 /// The answer: a complete reply, or a watch that goes on.
@@ -35,10 +32,11 @@ enum Outgoing {
 /// Answers a request.
 pub(super) async fn handle(shared: Arc<Shared>, reset: Reset, request: Request<Incoming>) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let body = match Limited::new(body, MAX_BODY).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(_) => return respond(Outgoing::Reply(Reply::from(&too_large())), shared.clock.now()),
+    let Ok(body) = body.collect().await else {
+        let refusal = Refusal::bad_request("the body could not be read");
+        return respond(Outgoing::Reply(Reply::from(&refusal)), shared.clock.now());
     };
+    let body = body.to_bytes();
     let call = Call::new(&parts.method, &parts.uri, header(&parts.headers, &CONTENT_TYPE), body);
     let ticket = shared.log.begin(record(&shared, &parts, &call));
     let outgoing = with_fault(&shared, &reset, &parts, &call).await;
@@ -110,12 +108,7 @@ fn perform(shared: &Arc<Shared>, parts: &Parts, call: &Call) -> Outgoing {
         let conditions = shared.conditions();
         (conditions.frozen_cache, conditions.unserved.clone())
     };
-    let around = Surroundings {
-        now: shared.clock.now(),
-        settings: &shared.settings,
-        frozen_cache,
-        unserved: &unserved,
-    };
+    let around = Surroundings { now: shared.clock.now(), frozen_cache, unserved: &unserved };
     let answer = api::answer(&mut shared.store(), call, around);
     match answer {
         Ok(Answer::Reply(reply)) => Outgoing::Reply(reply),
@@ -123,11 +116,6 @@ fn perform(shared: &Arc<Shared>, parts: &Parts, call: &Call) -> Outgoing {
         Ok(Answer::Watch(watch)) => Outgoing::Watch(stream::spawn(Arc::clone(shared), watch)),
         Err(refusal) => Outgoing::Reply(Reply::from(&refusal)),
     }
-}
-
-fn too_large() -> Refusal {
-    let message = format!("the body could not be read, or is longer than {MAX_BODY} bytes");
-    Refusal::new(413, "RequestEntityTooLarge", message)
 }
 
 fn record(shared: &Shared, parts: &Parts, call: &Call) -> requests::Request {

@@ -19,35 +19,6 @@ fn with_pod() -> FakeCluster {
     cluster
 }
 
-fn teapot() -> Effect {
-    Effect::Answer(
-        Reply::json(418, &json!({"short": "stout"})).header("X-Test", "yes").header("bad name", "no"),
-    )
-}
-
-#[tokio::test]
-async fn an_answer_on_demand() {
-    let cluster = with_pod();
-    cluster.faults().add(Fault::on("get", "pods", teapot()).times(2));
-    for code in [418, 418, 200] {
-        assert_eq!(get(&cluster, POD).await.code, code);
-    }
-    cluster.faults().add(Fault::on("delete", "pods", teapot()));
-    let answer = call(&cluster, "DELETE", POD, "").await;
-    assert_eq!(
-        (answer.code, answer.text.as_str(), answer.header("x-test")),
-        (418, "{\"short\":\"stout\"}\n", Some("yes"))
-    );
-    assert!(cluster.get("pods", "default", "a").is_some(), "it had no effect");
-    cluster.faults().add(Fault::on("delete", "pods", Effect::AnswerAfter(Reply::timeout())));
-    assert_eq!(call(&cluster, "DELETE", POD, "").await.code, 504);
-    assert!(cluster.get("pods", "default", "a").is_none(), "it had its effect");
-    cluster.faults().add(Fault::on("get", "/readyz", Effect::Answer(Reply::text(500, "no"))));
-    assert_eq!(get(&cluster, "/readyz").await.code, 500);
-    cluster.faults().add(Fault::on("*", "*", Effect::Answer(Reply::text(7, "no such code"))));
-    assert_eq!(get(&cluster, "/readyz").await.code, 500);
-}
-
 #[test]
 fn rules_fit_what_they_name() {
     let fits = |fault: &Fault, seen: &Seen<'_>| {
@@ -95,13 +66,6 @@ fn rules_count() {
     check(fault().times(0), &[false, false]);
     check(fault().after(2).times(1), &[false, false, true, false]);
     check(fault().always(), &[true, true, true, true]);
-    let cluster = passive();
-    for _ in 0..1030 {
-        cluster.faults().add(fault());
-    }
-    assert_eq!(cluster.faults().waiting(), 1024);
-    cluster.faults().clear();
-    assert_eq!(cluster.faults().waiting(), 0);
 }
 
 #[tokio::test]
@@ -157,34 +121,6 @@ async fn a_hang_lasts_until_the_client_gives_up() {
 }
 
 #[tokio::test]
-async fn a_delayed_request_is_answered_all_the_same() {
-    let short = Duration::from_millis(1);
-    for effect in [Effect::Delay(short), Effect::DelayAfter(short)] {
-        let cluster = with_pod();
-        cluster.faults().add(Fault::on("get", "pods", effect));
-        assert_eq!(get(&cluster, POD).await.code, 200);
-        assert_eq!(cluster.faults().waiting(), 0);
-    }
-}
-
-#[tokio::test]
-async fn the_api_goes_down_and_comes_back() {
-    let cluster = with_pod();
-    let url = cluster.server_url();
-    for _ in 0..3 {
-        cluster.faults().api_down().expect("it goes down");
-        cluster.faults().api_down().expect("it is down");
-        let refused = try_call(&cluster, "GET", POD, "").await.expect_err("no server listens");
-        assert!(refused.contains("refused"), "{refused}");
-        cluster.pod("while-down", "").expect("the objects are still there");
-        cluster.faults().api_up().expect("it comes back");
-        cluster.faults().api_up().expect("it is up");
-        assert_eq!(get(&cluster, POD).await.code, 200);
-        assert_eq!(cluster.server_url(), url);
-    }
-}
-
-#[tokio::test]
 async fn nothing_is_left_of_a_dropped_cluster() {
     let cluster = with_pod();
     let address = cluster.server_url().trim_start_matches("http://").to_owned();
@@ -198,57 +134,17 @@ async fn nothing_is_left_of_a_dropped_cluster() {
     end.await.expect("the watch ends");
 }
 
-#[tokio::test]
-async fn the_log_counts_by_caller_verb_and_resource() {
-    let cluster = with_pod();
-    for (method, path, body) in [
-        ("GET", format!("{POD}|user-agent: ebb/0.1"), ""),
-        ("GET", format!("{POD}|user-agent: ebb/0.1"), ""),
-        ("GET", "/api/v1/pods?limit=5|user-agent: kubectl/v1.34.2".to_owned(), ""),
-        ("POST", format!("{POD}/eviction|user-agent: ebb/0.1"), r#"{"metadata":{"name":"a"}}"#),
-        ("GET", "/readyz|user-agent: ebb/0.1".to_owned(), ""),
-        ("GET", "/nonsense".to_owned(), ""),
-    ] {
-        call(&cluster, method, &path, body).await;
-    }
-    for (agent, verb, resource, count) in [
-        ("ebb/", "get", "pods", 2),
-        ("ebb/0.1", "create", "pods/eviction", 1),
-        ("ebb/", "*", "*", 4),
-        ("kubectl", "list", "pods", 1),
-        ("*", "*", "*", 6),
-        ("*", "get", "/nonsense", 1),
-        ("ebb/", "watch", "*", 0),
-    ] {
-        assert_eq!(cluster.requests().count(agent, verb, resource), count, "{agent} {verb} {resource}");
-    }
-    assert_eq!(cluster.requests().counts().iter().map(|(.., count)| count).sum::<u64>(), 6);
-    let evictions = cluster.requests().recent();
-    let eviction = evictions.iter().find(|request| request.verb == "create").expect("the eviction");
-    assert_eq!(
-        (eviction.namespace.as_str(), eviction.name.as_str(), eviction.code),
-        ("default", "a", Some(201))
-    );
-    assert_eq!(&eviction.body[..], br#"{"metadata":{"name":"a"}}"#);
-    assert_eq!(evictions.iter().find(|request| request.verb == "list").expect("the list").query, "limit=5");
-    assert_eq!(cluster.requests().peak("get", "pods"), 1);
-    cluster.requests().clear();
-    assert_eq!(cluster.requests().count("*", "*", "*"), 0);
-    assert_eq!(cluster.requests().recent(), []);
-    assert_eq!(cluster.requests().peak("get", "pods"), 0);
-}
-
 #[test]
 fn the_log_is_bounded() {
     let cluster = passive();
     for number in 0..5000 {
         let ticket = cluster.shared().log.begin(Request {
-            user_agent: "x".repeat(5000),
+            user_agent: String::new(),
             verb: "get".to_owned(),
             resource: format!("/path-{number}"),
             namespace: String::new(),
             name: String::new(),
-            query: "y".repeat(5000),
+            query: String::new(),
             body: vec![b'z'; 5000].into(),
             at: Duration::ZERO,
             code: None,
@@ -256,31 +152,10 @@ fn the_log_is_bounded() {
         ticket.answered(404);
     }
     let log = cluster.requests();
-    assert_eq!((log.counts().len(), log.recent().len()), (4097, 4096));
     let since = |number| (log.since(number).0.len(), log.since(number).1);
     assert_eq!([since(0), since(4998), since(5000)], [(4096, 5000), (2, 5000), (0, 5000)]);
-    assert_eq!(log.count("*", "*", "*"), 5000);
-    assert_eq!(log.count("other", "other", "other"), 5000 - 4096);
     let last = log.recent().pop().expect("the last one");
-    assert_eq!((last.resource.as_str(), last.code), ("/path-4999", Some(404)));
-    assert_eq!((last.user_agent.len(), last.query.len(), last.body.len()), (4096, 4096, 4096));
-}
-
-#[tokio::test]
-async fn the_log_knows_how_many_were_under_way_at_once() {
-    let cluster = with_pod();
-    cluster.faults().add(Fault::on("get", "pods", Effect::Hang).times(3));
-    let hanging =
-        async { futures::future::join3(get(&cluster, POD), get(&cluster, POD), get(&cluster, POD)).await };
-    let all_there = async {
-        while cluster.requests().peak("get", "pods") < 3 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::select! {
-        _ = hanging => panic!("they hang"),
-        () = all_there => {}
-    }
+    assert_eq!((last.resource.as_str(), last.code, last.body.len()), ("/path-4999", Some(404), 4096));
 }
 
 #[tokio::test]
@@ -304,11 +179,20 @@ async fn what_clients_ask_about_pods_is_kept_with_its_answer() {
 #[tokio::test]
 async fn errors_and_faults_are_counted() {
     let cluster = with_pod();
-    cluster.faults().add(Fault::on("get", "pods", teapot()));
+    cluster.faults().add(Fault::on("get", "pods", Effect::Answer(Reply::timeout())));
     cluster.faults().add(Fault::on("list", "pods", Effect::Delay(Duration::ZERO)));
     get(&cluster, POD).await;
     get(&cluster, "/api/v1/pods").await;
     get(&cluster, "/api/v1/namespaces/default/pods/missing").await;
     assert_eq!(cluster.requests().failed(), [("get".to_owned(), "pods".to_owned(), 2)]);
     assert_eq!(cluster.requests().met_by_faults(), 1, "a delay lets the answer come");
+}
+
+/// As measured on version 1.34.2.
+#[test]
+fn the_answer_of_a_server_whose_etcd_hangs() {
+    let body = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Timeout: request did not complete within requested timeout - context deadline exceeded","reason":"Timeout","details":{},"code":504}"#;
+    let reply = Reply::timeout();
+    assert_eq!((reply.code, reply.headers), (504, vec![]));
+    assert_eq!(reply.body, format!("{body}\n"));
 }

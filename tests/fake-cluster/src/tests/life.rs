@@ -1,30 +1,13 @@
-//! Tests the whole cluster with all controllers: time, and faults of controllers.
-
-use std::time::Duration;
+//! Tests the whole cluster with all controllers: faults of controllers.
 
 use serde_json::json;
 
 use super::{quick, wait};
 use crate::object::{is_ready, name};
-use crate::{Controller, Effect, FakeCluster, Fault, Reply, Settings, Time};
+use crate::{Controller, Effect, FakeCluster, Fault, Reply};
 
 fn ready_on(cluster: &FakeCluster, node: &str) -> usize {
     cluster.pods_on(node).iter().filter(|pod| is_ready(pod)).count()
-}
-
-#[tokio::test]
-async fn with_manual_time_nothing_is_due_until_it_is_told() {
-    let settings = Settings { time: Time::Manual, ..Settings::default() };
-    let cluster = FakeCluster::start_with(settings).expect("it starts");
-    cluster.node("edge-a").expect("a node");
-    cluster.pod("a", "").expect("a pod");
-    wait(&cluster, "a bound pod", |cluster| (cluster.pods_on("edge-a").len() == 1).then_some(())).await;
-    assert_eq!(ready_on(&cluster, "edge-a"), 0);
-    // The kubelet may see the pod only after this; then the time is moved once more.
-    while ready_on(&cluster, "edge-a") == 0 {
-        cluster.advance(Duration::from_millis(200));
-        tokio::task::yield_now().await;
-    }
 }
 
 #[tokio::test]

@@ -1,12 +1,10 @@
-//! The values that the server fills in or refuses, by kind: only those that a drain or a controller reads.
+//! The values that the server fills in, by kind: only those that a drain or a controller reads.
 
 use serde_json::{Value, json};
 
 use crate::object::{self, at, set, set_default};
-use crate::refusal::Refusal;
 use crate::resources::{
-    BUDGETS, CLAIMS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICA_SETS, Resource,
-    STATEFUL_SETS, VOLUMES,
+    CLAIMS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICA_SETS, Resource, STATEFUL_SETS, VOLUMES,
 };
 
 /// Fills in a new object.
@@ -49,25 +47,4 @@ fn fill_pod(pod: &mut Value) {
     }
     set_default(pod, &["status", "phase"], "Pending");
     set_default(pod, &["status", "qosClass"], "BestEffort");
-}
-
-/// Refuses an object that no server would accept.
-pub(super) fn check(resource: &Resource, object: &Value) -> Result<(), Refusal> {
-    if resource == BUDGETS {
-        return check_budget(object);
-    }
-    if resource == PODS && object::items(object, "/spec/containers").is_empty() {
-        let problem = "Required value";
-        return Err(Refusal::invalid_object(resource, object::name(object), "spec.containers", problem));
-    }
-    Ok(())
-}
-
-fn check_budget(budget: &Value) -> Result<(), Refusal> {
-    let has = |pointer| at(budget, pointer).is_some_and(|value| !value.is_null());
-    if has("/spec/minAvailable") && has("/spec/maxUnavailable") {
-        let problem = "Invalid value: minAvailable and maxUnavailable cannot be both set";
-        return Err(Refusal::invalid_object(BUDGETS, object::name(budget), "spec", problem));
-    }
-    Ok(())
 }

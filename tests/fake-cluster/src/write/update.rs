@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Context, NewStatus, create, defaults};
+use super::{Context, defaults};
 use crate::object::{self, at, set};
 use crate::refusal::Refusal;
 use crate::resources::{Resource, StatusField, UpdateRule};
@@ -40,38 +40,14 @@ pub(crate) fn update(
     part: Part,
     context: Context,
 ) -> Result<Object, Refusal> {
-    create::check_kind(resource, &object)?;
-    check_name(&object, name)?;
-    if resource.is_namespaced() {
-        create::check_object_namespace(&object, namespace)?;
-    }
-    let Some(before) = store.get(resource, namespace, name).cloned() else {
-        if resource.update == UpdateRule::VersionedOrCreate && part == Part::Main {
-            return create::create(store, resource, namespace, object, NewStatus::ByRule, context);
-        }
-        return Err(Refusal::not_found(resource, name));
-    };
+    let before =
+        store.get(resource, namespace, name).cloned().ok_or_else(|| Refusal::not_found(resource, name))?;
     check_version(resource, &before, &object)?;
     commit(store, resource, &before, object, part, context.dry_run)
 }
 
-fn check_name(object: &Value, name: &str) -> Result<(), Refusal> {
-    let given = object::name(object);
-    if given == name {
-        return Ok(());
-    }
-    let message = format!("the name of the object ({given}) does not match the name on the URL ({name})");
-    Err(Refusal::bad_request(message))
-}
-
 fn check_version(resource: &Resource, before: &Value, object: &Value) -> Result<(), Refusal> {
     let name = object::name(before);
-    let given = object::uid(object);
-    let current = object::uid(before);
-    if !given.is_empty() && given != current {
-        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {current}");
-        return Err(Refusal::conflict(resource, name, &why));
-    }
     // The server treats version 0 as no version.
     let version = Some(object::text(object, "/metadata/resourceVersion")).filter(|version| *version != "0");
     let version = version.unwrap_or_default();
