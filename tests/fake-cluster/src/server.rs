@@ -20,6 +20,9 @@ use crate::shared::Shared;
 /// Number of connections that the kernel keeps until they are accepted.
 const BACKLOG: u32 = 1024;
 
+/// Greatest number of connections at a time.
+const MAX_CONNECTIONS: usize = 1024;
+
 /// The running server thread.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -104,6 +107,7 @@ async fn run(shared: Arc<Shared>, address: SocketAddr, mut orders: mpsc::Unbound
     let mut listener = None;
     let mut connections = JoinSet::new();
     loop {
+        let may_accept = connections.len() < MAX_CONNECTIONS;
         tokio::select! {
             () = shared.stop.cancelled() => return,
             Some(order) = orders.recv() => {
@@ -112,7 +116,7 @@ async fn run(shared: Arc<Shared>, address: SocketAddr, mut orders: mpsc::Unbound
                 drop(order.done.send(result));
             }
             Some(_) = connections.join_next() => {}
-            stream = accept(listener.as_ref()) => {
+            stream = accept(listener.as_ref()), if may_accept => {
                 connections.spawn(connection::serve(Arc::clone(&shared), stream));
             }
         }

@@ -44,7 +44,8 @@ impl FromStr for Single {
             let agent = Agent::ALL.into_iter().find(|agent| agent.name() == name);
             agent.map(|agent| Self::Death(agent, number)).or((name == API).then_some(Self::Request(number)))
         };
-        read().ok_or_else(|| format!("{words:?} is no agent and number of a call, as in zedkube:17 or api:17"))
+        read()
+            .ok_or_else(|| format!("{words:?} is no agent and number of a call, as in zedkube:17 or api:17"))
     }
 }
 

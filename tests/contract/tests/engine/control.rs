@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::disks::Disks;
 use crate::scene::{
-    Scene, cordon_of, drainer_of, end, is_blocked, is_detaching, is_terminating, is_waiting, line, patient,
-    stage, told, turn, until, volume,
+    Scene, cordon_of, drainer_of, end, is_blocked, is_detaching, is_terminating, is_waiting, patient, stage,
+    told, turn, until, volume,
 };
 use crate::stages::{self, At, free, reach};
 

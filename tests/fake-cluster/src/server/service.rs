@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use http_body_util::{BodyExt, Either, Full};
+use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 use uuid::Uuid;
@@ -21,6 +21,9 @@ use crate::reply::Reply;
 use crate::requests;
 use crate::shared::Shared;
 
+/// Greatest length of a body, as on a real server.
+const MAX_BODY: usize = 3 * 1024 * 1024;
+
 pub(super) type Body = Either<Full<Bytes>, WatchBody>;
 
 /// The answer: a complete reply, or a watch that goes on.
@@ -32,8 +35,9 @@ enum Outgoing {
 /// Answers a request.
 pub(super) async fn handle(shared: Arc<Shared>, reset: Reset, request: Request<Incoming>) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let Ok(body) = body.collect().await else {
-        let refusal = Refusal::bad_request("the body could not be read");
+    let Ok(body) = Limited::new(body, MAX_BODY).collect().await else {
+        let refusal =
+            Refusal::bad_request(format!("the body could not be read, or is longer than {MAX_BODY} bytes"));
         return respond(Outgoing::Reply(Reply::from(&refusal)), shared.clock.now());
     };
     let body = body.to_bytes();
