@@ -215,6 +215,8 @@ pub struct Track {
     last_sent: Option<LastSent>,
     /// Time when the pod changed to deletion because its eviction was refused for too long.
     escalated: Option<Moment>,
+    /// The server has taken that deletion.
+    is_escalation_taken: bool,
     /// Time when the pod was last deleted with grace period 0.
     killed: Option<Moment>,
     /// True if the pod is terminating with a longer grace period than the policy wants.
@@ -430,6 +432,7 @@ impl Track {
             denied: None,
             last_sent: None,
             escalated: None,
+            is_escalation_taken: false,
             killed: None,
             shortens: false,
             shortened: None,

@@ -195,8 +195,11 @@ impl Pods {
         };
         let pod = snapshot.and_then(|snapshot| snapshot.pods.iter().find(|pod| pod.id.uid == uid));
         let budgets = snapshot.map(|snapshot| snapshot.budgets.as_slice()).unwrap_or_default();
+        let is_taken = answer == Answer::Accepted && track.takes_escalation();
         if track.answer(answer, pod, budgets, now, policy) {
             self.note_let_go(uid, now, policy);
+        } else if is_taken {
+            self.note_escalated(uid, now);
         }
     }
 

@@ -78,8 +78,18 @@ impl Track {
     /// The eviction was refused for too long: delete the pod from now on, with its own grace period.
     pub(crate) fn escalate(&mut self, now: Moment) {
         self.by = DeletionMethod::Escalation;
-        self.escalated = Some(now);
+        self.escalated_at(now);
         self.enter(Stage::Waiting, now);
+    }
+
+    /// True once: when the server takes the deletion of a pod whose eviction was refused for too long.
+    pub(crate) fn takes_escalation(&mut self) -> bool {
+        self.escalated.is_some() && !std::mem::replace(&mut self.is_escalation_taken, true)
+    }
+
+    /// From this time on the budget's other pods wait until this one has ended.
+    pub(crate) fn escalated_at(&mut self, now: Moment) {
+        self.escalated = Some(now);
     }
 
     fn mark_sent(&mut self, now: Moment) {

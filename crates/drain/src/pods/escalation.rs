@@ -25,7 +25,7 @@ pub(super) type Budget = (String, String);
 pub(super) struct BudgetHistory {
     /// Time of the last eviction that it allowed.
     let_go: Option<Moment>,
-    /// Time when one of its pods last changed from eviction to deletion.
+    /// Time when one of its pods last changed from eviction to deletion, or when the server took that deletion.
     escalated: Option<Moment>,
 }
 
@@ -89,10 +89,19 @@ impl Pods {
             }
             if let Some(track) = self.tracks.get_mut(&uid) {
                 track.escalate(now);
-                for budget in budgets(track) {
-                    self.history.entry(budget).or_default().escalated = Some(now);
-                }
             }
+            self.note_escalated(&uid, now);
+        }
+    }
+
+    /// Notes that the pod changes to deletion, or that the server has taken this deletion, which may be later.
+    pub(super) fn note_escalated(&mut self, uid: &str, now: Moment) {
+        let Some(track) = self.tracks.get_mut(uid).filter(|track| track.escalated().is_some()) else {
+            return;
+        };
+        track.escalated_at(now);
+        for budget in budgets(track) {
+            self.history.entry(budget).or_default().escalated = Some(now);
         }
     }
 

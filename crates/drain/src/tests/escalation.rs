@@ -120,6 +120,17 @@ fn shut(max_retries: MaxRetries, pods: usize) -> (Bench, Vec<crate::view::PodVie
 /// Goes on for so many seconds: each eviction is refused; a deleted pod is gone in the next second if `ends`. In which
 /// seconds a pod was deleted.
 fn deletions(bench: &mut Bench, pods: &mut Vec<crate::view::PodView>, seconds: u64, ends: bool) -> Vec<u64> {
+    deletions_from(0, bench, pods, seconds, ends)
+}
+
+/// As [`deletions`], but no deletion reaches the server before the second `from`.
+fn deletions_from(
+    from: u64,
+    bench: &mut Bench,
+    pods: &mut Vec<crate::view::PodView>,
+    seconds: u64,
+    ends: bool,
+) -> Vec<u64> {
     let mut deleted = Vec::new();
     for second in 0..seconds {
         let sent: Vec<(String, DeletionMethod)> = bench
@@ -132,6 +143,10 @@ fn deletions(bench: &mut Bench, pods: &mut Vec<crate::view::PodView>, seconds: u
         for (uid, by) in sent {
             if by == DeletionMethod::Eviction {
                 bench.answer(&uid, refusal());
+                continue;
+            }
+            if second < from {
+                bench.answer(&uid, Answer::Retry { text: "connection refused".into() });
                 continue;
             }
             deleted.push(second);
@@ -166,6 +181,14 @@ fn pods_of_one_budget_are_deleted_one_at_a_time_and_a_retry_apart() {
         deleted.len() == 3 && deleted.windows(2).all(|two| two[0] < two[1]),
         "one after another: {deleted:?}"
     );
+}
+
+#[test]
+fn a_deletion_that_reaches_the_server_late_holds_the_next_from_then_on() {
+    let (mut bench, mut pods) = shut(MaxRetries::Times(1), 2);
+    // The first one is due after 20 s.
+    let deleted = deletions_from(36, &mut bench, &mut pods, 100, true);
+    assert!(deleted.len() == 2 && deleted[0] >= 36 && deleted[1] >= deleted[0] + 20, "{deleted:?}");
 }
 
 #[test]
