@@ -287,6 +287,21 @@ fn an_uncordon_by_hand_costs_the_attempt_and_the_next_one_cordons_again() {
     assert_eq!((sim.outcome(), sim.own.cordoned, sim.count("cordon")), (Some(Outcome::Drained), true, 2));
 }
 
+/// Without a pause a reason that passes within seconds would use up all attempts at once.
+#[test]
+fn attempts_begin_half_a_minute_apart() {
+    let mut sim = Sim::with(Policy { retry_pause: Duration::ZERO, ..Policy::device() });
+    sim.set(Fault::EvictionRefused, true);
+    sim.reboot();
+    sim.pass(2 * SECOND);
+    sim.own.cordoned = false;
+    sim.show_snapshot();
+    sim.pass(27 * SECOND);
+    assert_eq!((sim.state.phase.name(), sim.state.session.attempts.len()), ("Pausing", 1));
+    sim.pass(2 * SECOND);
+    assert_eq!((sim.state.phase.name(), sim.state.session.attempts.len()), ("Attempting", 1));
+}
+
 /// D10.
 #[test]
 fn an_unreachable_api_is_waited_for_and_then_complete_or_not() {
