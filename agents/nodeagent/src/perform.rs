@@ -93,7 +93,7 @@ impl Shell for NodeagentShell {
     }
 
     /// Reads all files. The commands are read last, and after them the report that releases them.
-    fn look(&mut self, _: &State, _: Moment) -> Event {
+    fn look(&mut self, state: &State, _: Moment) -> Event {
         let device = &self.settings.current().device;
         self.means.look(device, self.context.root(), self.context.boot_id(), &self.sender);
         let root = self.context.root();
@@ -109,7 +109,7 @@ impl Shell for NodeagentShell {
             device_op: self.item(agent::ZEDAGENT, &TopicKey::global()),
             zedagent: self.item(agent::ZEDAGENT, &zedagent_key()),
         };
-        let command = standing(&siblings, self.context.boot_id());
+        let command = standing(&siblings, self.context.boot_id(), state.acting());
         let is_released = command.as_ref().is_none_or(|command| self.is_released(command.requester()));
         Event::Looked(Facts { drain, is_activating, is_released, command, proof: self.record.look() })
     }

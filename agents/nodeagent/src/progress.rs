@@ -230,6 +230,11 @@ impl State {
             && self.action.shutdown_source == command.source
     }
 
+    /// The command that is past the point of no return.
+    pub(crate) fn acting(&self) -> Option<&Command> {
+        self.command.as_ref().filter(|_| matches!(self.phase, Phase::Acting(_)))
+    }
+
     /// Number of times that this command passed the point of no return in this boot.
     fn tries_of(&self, command: &Command) -> u32 {
         if self.action.acted == Some(command.named()) { self.action.tries } else { 0 }

@@ -79,14 +79,16 @@ pub(crate) struct Siblings {
     pub images: Vec<BaseOsStatus>,
 }
 
-/// The command that is in effect in this boot: both files of an agent have to agree. A command of device-op goes
-/// before an image.
-pub(crate) fn standing(siblings: &Siblings, boot_id: &str) -> Option<Command> {
+/// The command that is in effect in this boot: both files of an agent have to agree. The one that is being carried out
+/// (`acting`) goes before all others, because it cannot be taken back; a command of device-op goes before an image.
+pub(crate) fn standing(siblings: &Siblings, boot_id: &str, acting: Option<&Command>) -> Option<Command> {
     // `/run` may be kept over a boot: a file of another boot commands nothing.
     let device_op = Some(&siblings.device_op).filter(|status| status.boot_id == boot_id);
     let hold = Some(&siblings.hold).filter(|hold| hold.boot_id == boot_id);
     let command = device_op.and_then(|status| self::device_op(&siblings.zedagent, status));
-    command.or_else(|| image(hold?, &siblings.images))
+    let image = hold.and_then(|hold| image(hold, &siblings.images));
+    let is_acting = |command: &Command| acting.is_some_and(|acting| acting.is_same(command));
+    if image.as_ref().is_some_and(is_acting) { image } else { command.or(image) }
 }
 
 fn device_op(zedagent: &ZedAgentStatus, status: &DeviceOpStatus) -> Option<Command> {
@@ -223,7 +225,7 @@ mod tests {
 
     #[track_caller]
     fn check(siblings: &Siblings, expected: Option<(Operation, u32)>) {
-        let found = standing(siblings, BOOT).map(|command| (command.operation, command.counter));
+        let found = standing(siblings, BOOT, None).map(|command| (command.operation, command.counter));
         assert_eq!(found, expected, "{siblings:?}");
     }
 
@@ -295,7 +297,7 @@ mod tests {
         let zedagent =
             ZedAgentStatus { requested_reboot_reason: long.clone(), ..zedagent(&[Operation::Reboot]) };
         let device_op = device_op(Operation::Reboot, 7, DeviceOpState::HandedOver);
-        let found = standing(&Siblings { zedagent, device_op, ..Siblings::default() }, BOOT).unwrap();
+        let found = standing(&Siblings { zedagent, device_op, ..Siblings::default() }, BOOT, None).unwrap();
         assert!(found.reason.len() < 2 * MOST_REASON_BYTES, "{} bytes", found.reason.len());
         let siblings = Siblings {
             hold: hold(&long, BaseOsHoldState::Activated),
@@ -305,7 +307,8 @@ mod tests {
         check(&siblings, None);
         let image = BaseOsStatus { base_os_version: long, ..image("a", true, UPDATING) };
         let hold = hold("a", BaseOsHoldState::Activated);
-        let found = standing(&Siblings { hold, images: vec![image], ..Siblings::default() }, BOOT).unwrap();
+        let found =
+            standing(&Siblings { hold, images: vec![image], ..Siblings::default() }, BOOT, None).unwrap();
         assert!(found.reason.len() < 2 * MOST_REASON_BYTES, "{} bytes", found.reason.len());
     }
 
@@ -319,11 +322,31 @@ mod tests {
             };
             let siblings =
                 Siblings { zedagent: zedagent(&[Operation::Reboot]), device_op, ..Siblings::default() };
-            standing(&siblings, BOOT).unwrap()
+            standing(&siblings, BOOT, None).unwrap()
         };
         let person = command(Source::Person);
         assert!(person.is_same(&command(Source::Person)) && !person.is_same(&command(Source::Controller)));
         assert!(person.without_record && !command(Source::Controller).without_record);
+    }
+
+    /// Otherwise a nodeagent that was killed after Acting and before the reason was written would not find the reason.
+    #[test]
+    fn what_is_being_carried_out_goes_before_a_later_command() {
+        let siblings = Siblings {
+            zedagent: zedagent(&[Operation::Reboot]),
+            device_op: device_op(Operation::Reboot, 7, DeviceOpState::HandedOver),
+            hold: hold("a", BaseOsHoldState::Activated),
+            images: vec![image("a", true, UPDATING)],
+        };
+        let into_image =
+            standing(&Siblings { device_op: DeviceOpStatus::default(), ..siblings.clone() }, BOOT, None);
+        let command = standing(&siblings, BOOT, None).unwrap();
+        assert_eq!(command.counter, 7);
+        for (acting, expected) in
+            [(into_image.as_ref(), into_image.as_ref()), (Some(&command), Some(&command))]
+        {
+            assert_eq!(standing(&siblings, BOOT, acting).as_ref(), expected);
+        }
     }
 
     /// Two images, one after the other, are two commands.
@@ -335,7 +358,7 @@ mod tests {
                 images: vec![image(uuid, true, UPDATING)],
                 ..Siblings::default()
             };
-            standing(&siblings, BOOT).unwrap()
+            standing(&siblings, BOOT, None).unwrap()
         };
         assert_eq!(into("a").reason, "reboot into image 2.0 (a)");
         assert!(into("a").is_same(&into("a")) && !into("a").is_same(&into("b")));
@@ -397,7 +420,7 @@ mod tests {
                 ..zedagent(&[Operation::Reboot])
             };
             let device_op = device_op(Operation::Reboot, 7, DeviceOpState::HandedOver);
-            let found = standing(&Siblings { zedagent, device_op, ..Siblings::default() }, BOOT);
+            let found = standing(&Siblings { zedagent, device_op, ..Siblings::default() }, BOOT, None);
             assert_eq!(found.unwrap().reason, expected);
         }
     }
