@@ -9,6 +9,9 @@ use crate::selector::Labels;
 use crate::store::{Object, Store};
 use crate::write::{self, Context};
 
+/// Limit of evictions that no controller has confirmed yet; more are refused.
+const MAX_UNCONFIRMED: usize = 2000;
+
 /// Uses up one disruption of the pod's budget, if it has one and needs one.
 pub(super) fn take(store: &mut Store, pod: &Value, context: Context) -> Result<(), Refusal> {
     let budgets = of_pod(store, pod);
@@ -72,6 +75,13 @@ fn check(budget: &Value) -> Result<(), Refusal> {
         return Err(violated(&cause).with_retry_after(10));
     }
     let allowed = number(budget, "/status/disruptionsAllowed").unwrap_or_default();
+    if allowed < 0 {
+        return Err(Refusal::forbidden(BUDGETS, name, "pdb disruptions allowed is negative"));
+    }
+    if object::map(budget, "/status/disruptedPods").is_some_and(|pods| pods.len() > MAX_UNCONFIRMED) {
+        let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+        return Err(Refusal::forbidden(BUDGETS, name, why));
+    }
     if allowed > 0 {
         return Ok(());
     }
