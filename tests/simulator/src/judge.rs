@@ -128,6 +128,8 @@ struct Known {
     overridden_at: Option<u64>,
     /// A person cordoned the node.
     is_cordoned: bool,
+    /// When a person has lifted a cordon of ours.
+    ours_lifted_at: Option<u64>,
     /// The file of a person's request is not whole.
     is_half_written: bool,
     /// Since when the report has said COMPLETE while pods were left, and nothing excused that.
@@ -334,8 +336,16 @@ impl Judge {
         self.devices[device].suspended_until = kernel::now() + nanos;
     }
 
+    /// A person cordons the node, or uncordons it. Nobody sees that a person's cordon came in the place of ours if no agent
+    /// can look at the cluster meanwhile.
     pub(crate) fn cordoned(&mut self, device: usize, is_cordoned: bool) {
-        self.devices[device].is_cordoned = is_cordoned;
+        let blind_since = self.blind.filter(|(_, end)| end.is_none()).map(|(since, _)| since);
+        let known = &mut self.devices[device];
+        if !is_cordoned {
+            known.ours_lifted_at = (!known.is_cordoned).then(kernel::now);
+        }
+        let is_hidden = known.ours_lifted_at.is_some_and(|at| blind_since.is_some_and(|since| since <= at));
+        known.is_cordoned = is_cordoned && !is_hidden;
     }
 
     /// A verb of an operator has ended.

@@ -471,8 +471,8 @@ impl World {
                 if [UNFREEZE, situations::WITHOUT_RECORD].contains(&words) && !is_done {
                     again.push((index, words));
                 }
-                // Whoever takes a reboot back has mended the disk.
-                if words.starts_with("cancel") {
+                // Whoever takes a reboot back has mended the disk, and whoever cannot unfreeze the device mends it.
+                if words.starts_with("cancel") || (words == UNFREEZE && !is_done) {
                     mended.push(index);
                 }
             }

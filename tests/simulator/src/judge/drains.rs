@@ -24,8 +24,10 @@ const LATE_BINDING: u64 = 4 * SECOND;
 const REFUSED: u64 = 100 * SECOND;
 /// A call that hangs ends within this time, and the next one has the answer.
 const HANGS: u64 = 20 * SECOND;
-/// An eviction without an answer fails after this time (`cluster`'s deadline of one).
-const EVICTION_DEADLINE: u64 = 35 * SECOND;
+/// A call without an answer fails after this time (the longest deadline in `cluster`, that of an eviction).
+const CALL_DEADLINE: u64 = 35 * SECOND;
+/// Longest pause before a watch that failed asks again; until then an attempt knows only that it failed.
+const WATCH_PAUSE: u64 = 30 * SECOND;
 /// Clocks of the agents and of the judge may differ so much.
 const TOLERANCE: u64 = 2 * SECOND;
 /// Most lists of a kind that fail within a minute, for each device: pauses double from half a second to 20 s.
@@ -100,8 +102,8 @@ pub(super) struct Server {
     refusals: u32,
     /// No volume is detached.
     stops_detaching: bool,
-    /// Evictions were drawn to hang: a request of them fails only after [`EVICTION_DEADLINE`].
-    evictions_hang: bool,
+    /// Some requests were drawn to hang: such a one fails only after [`CALL_DEADLINE`].
+    calls_hang: bool,
     budgets: BTreeMap<String, Budget>,
     /// Lists that have failed, by what they list, when they were counted last.
     failed: BTreeMap<String, u64>,
@@ -162,7 +164,7 @@ impl Judge {
         }
         let server = &mut self.server;
         let hangs = |effect: &Effect| matches!(effect, Effect::Hang | Effect::HangAfter);
-        server.evictions_hang |= matches!(trouble, Trouble::Fault("create" | "*", "pods/eviction" | "*", effect, _) if hangs(effect));
+        server.calls_hang |= matches!(trouble, Trouble::Fault(_, _, effect, _) if hangs(effect));
         server.has_blind_scheduler = match trouble {
             Trouble::BlindScheduler => true,
             Trouble::SchedulerSees | Trouble::Over => false,
@@ -315,14 +317,12 @@ impl Judge {
         let is_disturbed =
             self.caught_up_at.max(self.server.troubled_at).max(known.disturbed_at) + CALM > since;
         let wrong = known.drain.empty(own.max(is_fresh).max(resumed)).filter(|_| !is_disturbed);
-        let last = if self.server.evictions_hang { after(last, EVICTION_DEADLINE) } else { last };
+        let last = if self.server.calls_hang { after(last, CALL_DEADLINE) } else { last };
         let wrong = wrong.or_else(|| known.drain.waiting(own.max(server).max(last), since, retry));
         // In an outage nothing is refused.
         let answers = self.away_since.is_none() && now - self.back_at.unwrap_or_default() > REFUSED;
-        let refused = self
-            .server
-            .refuses_since
-            .filter(|from| *from < starts && now.saturating_sub(since.max(starts).max(on_record)) > REFUSED);
+        let refused =
+            self.server.refuses_since.filter(|from| *from < starts && now.saturating_sub(own) > REFUSED);
         let refused = refused.filter(|_| answers);
         let wrong = wrong.or_else(|| {
             let what = format!("for {} s", (now - refused?) / SECOND);
@@ -374,7 +374,7 @@ impl Judge {
         let has_reason = self.limits.detaches_slowly()
             || self.server.stops_detaching
             || self.limits.attempt.is_some_and(|limit| now + SECOND > since + limit)
-            || after(third, HANGS) > since
+            || after(third, HANGS + WATCH_PAUSE) > since
             || !is_cordoned(cluster, device);
         if how == Ended::Failed && is_seen && is_undisturbed && !has_reason {
             self.complain(
