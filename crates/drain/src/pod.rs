@@ -213,7 +213,8 @@ pub struct Track {
     refusal: Option<Cause>,
     denied: Option<Denied>,
     last_sent: Option<LastSent>,
-    /// Time when the pod changed to deletion because its eviction was refused for too long.
+    /// Time when the pod changed to deletion because its eviction was refused for too long, or when the server took that
+    /// deletion.
     escalated: Option<Moment>,
     /// The server has taken that deletion.
     is_escalation_taken: bool,

@@ -26,8 +26,8 @@ use crate::slot_lease::{Nodes, Pursued};
 use crate::state::{AttemptRecord, Session, State};
 use crate::{OWNER, attempting, complete, cordoning, forced, preconditions, publishing, wants};
 
-/// Two attempts begin so far apart, also with `drain.retry-pause = "0s"`: one that fails at once does not use up the others.
-const SHORTEST_ATTEMPT: Duration = Duration::from_secs(30);
+/// Two attempts begin at least so far apart, also with `drain.retry-pause = "0s"`: one that fails at once does not use up the others.
+const ATTEMPTS_APART: Duration = Duration::from_secs(30);
 
 /// Gives the next state, and the effects to carry out.
 pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
@@ -307,7 +307,7 @@ fn attempt_failed(
     if is_last {
         Next::Fail(Failed::Drain(text))
     } else {
-        let until = (context.now + context.policy.retry_pause).max(started + SHORTEST_ATTEMPT);
+        let until = (context.now + context.policy.retry_pause).max(started + ATTEMPTS_APART);
         Next::GoOn(Phase::Pausing { failed: number, until })
     }
 }

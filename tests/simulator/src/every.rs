@@ -45,7 +45,7 @@ impl FromStr for Single {
             agent.map(|agent| Self::Death(agent, number)).or((name == API).then_some(Self::Request(number)))
         };
         read()
-            .ok_or_else(|| format!("{words:?} is no agent and number of a call, as in zedkube:17 or api:17"))
+            .ok_or_else(|| format!("{words:?} names neither a call of an agent, as zedkube:17 does, nor a request, as api:17 does"))
     }
 }
 

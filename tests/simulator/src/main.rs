@@ -66,7 +66,7 @@ struct Arguments {
     every: bool,
     /// Play the history of this seed with this fault only: the agent of the first device dies in its call with this number
     /// (zedkube:17), or the request to the API server with this number fails (api:17).
-    #[arg(long, requires = "seed", value_name = "AGENT:CALL")]
+    #[arg(long, requires = "seed", value_name = "WHO:NUMBER")]
     only: Option<Single>,
 }
 

@@ -284,6 +284,7 @@ fn draw_effect() -> Effect {
 /// Number of effects that a fault of one request can have.
 pub(crate) const EFFECTS: u32 = 8;
 
+/// One of these effects; numbers in a row go through all of them.
 pub(crate) fn effect(number: u32) -> Effect {
     match number % EFFECTS {
         0 => Effect::Answer(Reply::too_many_requests()),

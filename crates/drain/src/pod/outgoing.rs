@@ -82,7 +82,7 @@ impl Track {
         self.enter(Stage::Waiting, now);
     }
 
-    /// True once: when the server takes the deletion of a pod whose eviction was refused for too long.
+    /// The server has taken a deletion of the pod. True if it is the first one since its eviction was refused for too long.
     pub(crate) fn takes_escalation(&mut self) -> bool {
         self.escalated.is_some() && !std::mem::replace(&mut self.is_escalation_taken, true)
     }

@@ -1,4 +1,4 @@
-//! Tests the HTTP side: the second protocol. Our clients speak the first one.
+//! Tests HTTP/2: without TLS our clients speak HTTP/1.1, so no other test speaks it with the fake.
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;

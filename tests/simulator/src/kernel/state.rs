@@ -157,6 +157,7 @@ pub(super) struct State {
     drawn: Random,
     /// What the world draws for faults.
     drawn_faults: Random,
+    /// The world draws for faults now.
     draws_faults: bool,
     tasks: BTreeMap<Task, Entry>,
     last: u32,
