@@ -139,3 +139,51 @@ async fn try_adopt(link: &Link, node: &str) -> Result<bool, String> {
     let (cluster, _) = link.cluster().await.map_err(text)?;
     adopt(&cluster, node, OWNER, "EVE's zedkube drained this node for the update to ours").await.map_err(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fake_cluster::{Effect, FakeCluster, Fault};
+    use pubsub::Root;
+    use runtime::Settings;
+    use tokio::sync::watch;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_uncordon_waits_for_the_cordon_before_it() {
+        let fake = FakeCluster::start().unwrap();
+        fake.node("edge-a").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+        std::fs::write(&path, fake.kubeconfig()).unwrap();
+        let mut settings = Settings::default();
+        settings.cluster.kubeconfig = Some(path);
+        let link = Link::new(&Root::new(folder.path()), &settings);
+        let (events, mut answers) = mpsc::channel(8);
+        let (go, held) = watch::channel(false);
+        fake.faults().add(Fault::on("patch", "nodes", Effect::Until(held)));
+
+        let writes = NodeWrites::start(link.clone(), events);
+        let node = || "edge-a".to_owned();
+        writes.send(Write::Cordon { serial: 1, node: node(), reason: String::new() });
+        while fake.requests().in_flight("patch", "nodes") == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        writes.send(Write::Uncordon { serial: 2, node: node() });
+        // Time for an uncordon that does not wait.
+        for _ in 0..10 {
+            let (cluster, _) = link.cluster().await.unwrap();
+            cluster::list_nodes(&cluster).await.unwrap();
+        }
+        go.send_replace(true);
+        let first = answers.recv().await;
+        assert!(matches!(first, Some(Event::Cordoned { serial: 1, result: Ok(_) })), "{first:?}");
+        let second = answers.recv().await;
+        assert!(matches!(second, Some(Event::Uncordoned { serial: 2, result: Ok(()) })), "{second:?}");
+        let found = fake.get("nodes", "", "edge-a").unwrap();
+        assert_ne!(found["spec"]["unschedulable"], true, "{found}");
+    }
+}

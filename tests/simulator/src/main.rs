@@ -182,7 +182,11 @@ fn run(program: &Path, seed: u64, more: &[String]) -> Ended {
         return Ended { wrong: Some(wrong), story };
     }
     let errors = String::from_utf8_lossy(&output.stderr);
-    let wrong = if wrong.is_empty() { format!("{}: {errors}", output.status) } else { wrong.join("; ") };
+    let wrong = if wrong.is_empty() {
+        format!("a history ends: this one was ended by {}: {errors}", output.status)
+    } else {
+        wrong.join("; ")
+    };
     Ended { wrong: Some(wrong), story }
 }
 

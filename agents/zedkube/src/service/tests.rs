@@ -7,7 +7,7 @@ use fake_cluster::{Effect, FakeCluster, Fault, Settings};
 use pubsub::{Persistence, Root, TopicKey, read_item};
 use runtime::Agent;
 use runtime::flags::{AgentFlags, Assignment};
-use schemas::{NodeDrainReport, OwnCordon, Topic, agent};
+use schemas::{KnownHolders, NodeDrainReport, OtherHolders, OwnCordon, Topic, agent};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -60,7 +60,7 @@ impl Device {
     async fn zedkube(&self, node: &str) -> Service {
         let flags = AgentFlags {
             root: self.folder.path().to_owned(),
-            kubeconfig: Some(self.path("kubeconfig")),
+            kubeconfig: Some(self.path("kubeconfig")).filter(|path| path.exists()),
             node: Some(node.to_owned()),
             set: vec![Assignment { key: "health.timeout".to_owned(), value: "1s".to_owned() }],
             ..AgentFlags::default()
@@ -138,6 +138,30 @@ async fn a_cordon_is_remembered_over_a_boot_until_it_is_given_back() {
     let mut zedkube = device.zedkube("edge-a").await;
     run_until(&mut zedkube, || !device.is_cordoned() && device.remembered().is_none()).await;
     run_until(&mut zedkube, || device.report().reason.starts_with("nobody asks for a drain")).await;
+}
+
+/// A worker of k3s: nobody has given zedkube a kubeconfig yet, and the device must not go down as one without a cluster.
+#[tokio::test]
+async fn a_kubelet_at_home_is_seen_while_there_is_no_kubeconfig() {
+    let device = Device::new();
+    fs::remove_file(device.path("kubeconfig")).unwrap();
+    device.write("etc/systemd/system/multi-user.target.wants/k3s-agent.service", "");
+    let facts = device.zedkube("edge-a").await.facts();
+    assert_eq!((facts.has_kubeconfig, facts.has_kubelet), (false, true));
+}
+
+/// While the API server is away, it decides how long a device waits for it.
+#[tokio::test]
+async fn whether_other_nodes_had_a_slot_is_known_after_a_boot() {
+    let device = Device::new();
+    let mark = json!({"ebb.dev/cordoned-by": session::OWNER});
+    device.fake.edit("nodes", "", "edge-b", |node| node["metadata"]["annotations"] = mark.clone()).unwrap();
+    let mut zedkube = device.zedkube("edge-a").await;
+    let stored = || item::<KnownHolders>(&device.root(), Persistence::Persistent);
+    run_until(&mut zedkube, || stored().is_some_and(|stored| stored.others == OtherHolders::Hold)).await;
+    drop(zedkube);
+    device.begin_boot("boot-2");
+    assert_eq!(device.zedkube("edge-a").await.state.slots.others, OtherHolders::Hold);
 }
 
 #[tokio::test]

@@ -4,7 +4,9 @@ use drain::view::NodeView;
 
 use super::*;
 use crate::OWNER;
+use crate::event::NodeList;
 use crate::membership::Mode;
+use crate::phase::Stage;
 use crate::slots::PassedOver;
 use crate::step::sim::{Fault, SECOND, Sim};
 use crate::words;
@@ -381,6 +383,24 @@ fn a_slot_that_cannot_be_confirmed_is_not_waited_for_for_ever() {
     sim.pass(20 * MINUTE);
     assert_eq!((sim.state.published.status, sim.count("evict")), (DrainStatus::FailedCordon, 0));
     assert!(words::reason(&sim.state).contains("slot"), "{}", words::reason(&sim.state));
+}
+
+/// In an older list the other nodes may have been on their way down.
+#[test]
+fn only_a_list_that_was_asked_for_with_the_slot_held_shows_who_takes_the_pods() {
+    let mut sim = Sim::new();
+    sim.policy.slots_limit = 0;
+    sim.set(Fault::Unreachable, true);
+    sim.reboot();
+    let asked = sim.state.serial;
+    let Phase::Waiting(waiting) = &mut sim.state.phase else { panic!("{:?}", sim.state.phase) };
+    (waiting.stage, waiting.looked, waiting.after) = (Stage::Peers, false, asked);
+    let nodes = vec![sim.own.clone(), sim.others[0].clone()];
+    let list = NodeList { own: Ok(sim.own.clone()), nodes };
+    sim.send(Event::NodesListed { serial: asked, result: Ok(list.clone()) });
+    assert_eq!(sim.count("cordon"), 0);
+    sim.send(Event::NodesListed { serial: asked + 1, result: Ok(list) });
+    assert_eq!(sim.count("cordon"), 1);
 }
 
 #[test]
