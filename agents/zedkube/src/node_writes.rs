@@ -173,7 +173,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         writes.send(Write::Uncordon { serial: 2, node: node() });
-        // Time for an uncordon that does not wait.
+        // An uncordon that does not wait for the cordon would be sent, and answered, meanwhile.
         for _ in 0..10 {
             let (cluster, _) = link.cluster().await.unwrap();
             cluster::list_nodes(&cluster).await.unwrap();

@@ -150,7 +150,7 @@ async fn a_kubelet_at_home_is_seen_while_there_is_no_kubeconfig() {
     assert_eq!((facts.has_kubeconfig, facts.has_kubelet), (false, true));
 }
 
-/// While the API server is away, it decides how long a device waits for it.
+/// While the API server is away, what zedkube knows of other nodes' slots decides how long the device waits.
 #[tokio::test]
 async fn whether_other_nodes_had_a_slot_is_known_after_a_boot() {
     let device = Device::new();

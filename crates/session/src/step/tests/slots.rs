@@ -385,7 +385,8 @@ fn a_slot_that_cannot_be_confirmed_is_not_waited_for_for_ever() {
     assert!(words::reason(&sim.state).contains("slot"), "{}", words::reason(&sim.state));
 }
 
-/// In an older list the other nodes may have been on their way down.
+/// In a list that was asked for earlier, other nodes may still have been on their way down. The serial of the list alone
+/// decides, so this runs without slots.
 #[test]
 fn only_a_list_that_was_asked_for_with_the_slot_held_shows_who_takes_the_pods() {
     let mut sim = Sim::new();
