@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use pubsub::{AgentLock, Persistence, Publisher, TopicKey};
+use runtime::peers;
 use schemas::{
     DeviceOpState, DeviceOpStatus, Disabled, DrainOverride, DrainRequester, DrainStatus, NodeDrainReport,
     Outcome, PodLine, RefusedInput, agent, parse,
@@ -209,6 +210,9 @@ async fn beside_a_zedkube_that_hangs_the_request_that_stands_passes() -> Result<
     assert!(!file(&device).exists(), "it must not count for another request when zedkube goes on");
     let handed_over = |status: &DeviceOpStatus| status.state == DeviceOpState::HandedOver;
     let status = device.until("the reboot is handed over", || shown().filter(handed_over)).await?;
-    assert!(status.release.ends_with("(root: the disk does not answer)"), "{status:?}");
+    assert!(
+        status.release.ends_with(&format!("({}: the disk does not answer)", peers::user())),
+        "{status:?}"
+    );
     Ok(())
 }

@@ -134,7 +134,7 @@ async fn nothing_is_commanded_that_nobody_would_do() -> Result<()> {
 
 /// A file of root's would be refused by an agent of another user, or could not be read by it.
 #[tokio::test]
-async fn an_agent_of_another_user_is_named() -> Result<()> {
+async fn as_root_an_agent_of_another_user_is_named() -> Result<()> {
     let device = Device::new()?;
     chown(device.root.path(), Some(12345), None)?;
     // The program may lie where that user may not go.
@@ -158,7 +158,7 @@ async fn an_agent_of_another_user_is_named() -> Result<()> {
 /// Regression: six lines without the reason, a wrong headline, exit code 0, and the advice to remove files with
 /// which there was no problem.
 #[tokio::test]
-async fn without_rights_each_verb_says_so_in_one_line() -> Result<()> {
+async fn as_root_without_rights_each_verb_says_so_in_one_line() -> Result<()> {
     const NOBODY: u32 = 65534;
     let mut device = Device::new()?;
     device.start_device_op().await?;
@@ -199,7 +199,7 @@ async fn without_rights_each_verb_says_so_in_one_line() -> Result<()> {
 
 /// If an agent runs as another user than root, the refusal names that user.
 #[tokio::test]
-async fn the_user_whose_the_agents_files_are_is_named() -> Result<()> {
+async fn as_root_the_user_whose_the_agents_files_are_is_named() -> Result<()> {
     let device = Device::new()?;
     std::fs::set_permissions(device.root.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     let folder = device.path("/run/zedagent");
@@ -222,6 +222,7 @@ async fn a_take_back_is_possible_without_device_op_and_says_when_it_is_too_late(
     let mut device = Device::new()?;
     device.start_device_op().await?;
     device.json(&["reboot"]).await?;
+    until_shown(&device, DeviceOpState::Deferred).await?;
     device.stop().await?;
     let document = device.json(&["cancel", "reboot"]).await?;
     assert_eq!(document["Became"], json!("Unread"));
@@ -298,10 +299,11 @@ async fn a_freeze_holds_all_but_an_operators_now() -> Result<()> {
     device.refuses(&["freeze", "--until", "2001-01-01T00:00:00Z", "--reason", "x"], 1, "has passed").await?;
     device.refuses(&["freeze", "--until", "tomorrow", "--reason", "x"], 2, "a time with its zone").await?;
     let said = device.ebb(&["freeze", "--until", "2199-01-01T00:00:00Z", "--reason", "stocktaking"]).await?;
-    let words = "commands are frozen until 2199-01-01T00:00:00Z (by root: stocktaking)";
-    assert!(said.code == 0 && said.out.starts_with(words), "{said:?}");
+    let words = format!("until 2199-01-01T00:00:00Z (by {}: stocktaking)", peers::user());
+    let frozen = format!("commands are frozen {words}");
+    assert!(said.code == 0 && said.out.starts_with(&frozen), "{said:?}");
     let status = device.ebb(&["status"]).await?;
-    assert!(status.out.starts_with("COMMANDS ARE FROZEN until 2199-01-01T00:00:00Z (by root: stocktaking)"));
+    assert!(status.out.starts_with(&format!("COMMANDS ARE FROZEN {words}")), "{status:?}");
     device.start_device_op().await?;
     let said = device.ebb(&["reboot"]).await?;
     assert!(
