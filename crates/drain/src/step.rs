@@ -178,7 +178,7 @@ fn advance(mut attempt: Attempt, now: Moment, policy: &Policy) -> (State, Vec<Ef
             effects.push(Effect::Inquire { attempt: attempt.number(), inquiry: Arc::new(inquiry) });
         }
     }
-    if !attempt.is_away() && attempt.relist_due().is_some_and(|due| due <= now) {
+    if !attempt.is_away() && attempt.relist_due(policy).is_some_and(|due| due <= now) {
         effects.push(attempt.ask(false, now, policy));
     }
     effects.push(Effect::WakeAt(attempt.wake_time(now, policy)));

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fake_cluster::{FakeCluster, Settings};
+use fake_cluster::{Effect, FakeCluster, Settings};
 use schemas::{Agent, DeviceAction, Operation, parse};
 use serde_json::{Value, json};
 
@@ -61,6 +61,8 @@ struct World {
     /// How many drains were whole, and how many faults were met.
     drains: u32,
     faults: u32,
+    /// The effect of the only fault on a request, until a request has met it.
+    unmet: Option<Effect>,
 }
 
 /// What of a history is played.
@@ -83,7 +85,7 @@ pub(crate) fn history(Plan { left_out, only }: Plan) -> Result<Vec<String>> {
     }
     kernel::draw_faults(false);
     world.run()?;
-    if only.is_some() && (kernel::is_doomed() || world.cluster.faults().waiting() > 0) {
+    if only.is_some() && (kernel::is_doomed() || world.unmet.is_some()) {
         kernel::add_line(NEVER);
     }
     Ok(world.end())
@@ -143,6 +145,7 @@ impl World {
             left_out,
             drains: 0,
             faults: 0,
+            unmet: None,
         })
     }
 
@@ -230,7 +233,7 @@ impl World {
                 if self.judge.missing(&self.cluster, &self.devices).is_empty() {
                     return Ok(());
                 }
-                if rest.is_none() {
+                if rest.is_none() && self.unmet.is_none() {
                     self.trouble(&Trouble::Over)?;
                 }
                 let rest = *rest.get_or_insert_with(|| kernel::now() + REST);
@@ -241,6 +244,11 @@ impl World {
             };
             kernel::wait_for_change(until);
             self.observe();
+            if self.cluster.faults().waiting() == 0
+                && let Some(effect) = self.unmet.take()
+            {
+                self.judge_trouble(&Trouble::Fault("*", "*", effect, 1));
+            }
             self.judge.look(&self.cluster, &self.devices);
             while let Some(next) = self.plan.keys().next().copied().filter(|(time, _)| *time <= kernel::now())
             {
@@ -261,6 +269,7 @@ impl World {
             Single::Request(number) => {
                 let effect = trouble::effect(below(trouble::EFFECTS) + number);
                 tell("world", &format!("fault: the request after {number} others: {effect:?}"));
+                self.unmet = Some(effect.clone());
                 self.cluster.faults().add(fake_cluster::Fault::on("*", "*", effect).after(number));
             }
         }

@@ -29,6 +29,8 @@ fn a_single_fault_comes_where_it_was_told_and_all_before_it_is_as_without() {
     let at = dies.lines().position(|line| line.contains("killed in the middle of a call"));
     assert!(at.is_some_and(|at| at > 5 && same(&dies) == at), "{dies}");
     assert!(!story("api:9").contains("NEVER MET"));
+    let to_rest = text(&run(&["44", "--only", "api:100000"]));
+    assert!(to_rest.contains("NEVER MET"), "a fault waits until the end: {to_rest}");
     // The faults of the whole history change nothing before the first of them.
     let whole = text(&run(&["8"]));
     assert!(same(&whole) > 5, "{whole}");

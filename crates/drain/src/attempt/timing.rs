@@ -145,7 +145,7 @@ impl Attempt {
             self.forced_from(policy),
             overdue.filter_map(|pod| self.given_up_at(pod, policy)).min(),
             self.next_inquiry(),
-            self.relist_due(),
+            self.relist_due(policy),
         ];
         let next = times.into_iter().flatten().filter(|time| *time > now).min().unwrap_or(Moment::NEVER);
         end.min(next)
@@ -167,7 +167,7 @@ impl Attempt {
     }
 
     /// Time of the next relist; `None` while one is in flight.
-    pub(crate) fn relist_due(&self) -> Option<Moment> {
+    pub(crate) fn relist_due(&self, policy: &Policy) -> Option<Moment> {
         let (free, asked) = (self.relists.free()?, self.relists.asked());
         let is_gone = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.node.is_none());
         if self.relists.is_required() || is_gone {
@@ -182,7 +182,16 @@ impl Attempt {
         let unknown = self
             .unknown_since()
             .map(|since| since.max(asked) + (asked.since(since) / 2).clamp(SOONEST, LATEST));
-        Some([gone, unknown].into_iter().flatten().fold(silent, Moment::min).max(free))
+        let detach = self.detach_check(asked, policy);
+        Some([gone, unknown, detach].into_iter().flatten().fold(silent, Moment::min).max(free))
+    }
+
+    /// Time when a relist checks a detach that has taken half of its time: the watch of attachments may be dead while
+    /// others show changes, and then the volume is detached long ago. `asked`: time of the last relist.
+    fn detach_check(&self, asked: Moment, policy: &Policy) -> Option<Moment> {
+        let half = policy.volumes.detach_timeout / 2;
+        let detaching = self.volumes.iter().filter(|volume| volume.stage == VolumeStage::Detaching);
+        detaching.map(|volume| volume.since + half).filter(|at| asked < *at).min()
     }
 
     /// Start of the time during which facts about volumes are missing that no watch reports: the volume of a claim, or

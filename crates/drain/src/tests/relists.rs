@@ -361,6 +361,25 @@ fn a_relist_that_shows_more_attached_than_the_watch_is_repeated_soon() {
     assert_eq!(bench.answer_relist(snapshot(vec![], storage(&["1"], vec![]))), [RELIST]);
 }
 
+/// Regression: the watch of attachments was never answered, while that of pods showed changes. Without a relist the attempt
+/// failed for volumes that had been detached for minutes.
+#[test]
+fn a_detach_that_seems_to_take_long_is_checked_by_a_relist() {
+    let mut bench = Bench::start();
+    let both = || vec![here("1"), here("2")];
+    let left = |attached: Vec<_>| snapshot(vec![using("2", &["2"])], storage(&["1", "2"], attached));
+    bench.snapshot(snapshot(vec![using("1", &["1"]), using("2", &["2"])], storage(&["1", "2"], both())));
+    bench.answer("1", Answer::Accepted);
+    bench.snapshot(left(both()));
+    for _ in 0..5 {
+        assert_eq!(bench.after(seconds(10)), []);
+        bench.snapshot(left(both()));
+    }
+    assert_eq!(bench.after(seconds(10)), [RELIST], "half of the two minutes");
+    bench.answer_relist(left(vec![here("2")]));
+    assert_eq!(bench.attempt().volumes()["pv-1"].stage, VolumeStage::Detached);
+}
+
 #[test]
 fn a_relist_that_nobody_asked_for_is_ignored() {
     let mut bench = Bench::start();

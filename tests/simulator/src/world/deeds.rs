@@ -24,8 +24,22 @@ pub(super) const RECORD: &str = "/run/zedkube/DrainRecord/";
 const KEEP_CORDONED: &str = "ebb.dev/keep-cordoned";
 
 impl World {
+    /// Carries out what is wrong with the cluster.
     pub(super) fn trouble(&mut self, trouble: &Trouble) -> Result<()> {
         tell("world", &trouble.words());
+        self.judge_trouble(trouble);
+        trouble.begin(&self.cluster)?;
+        // The end of all faults lets all kubelets run: those of devices that are down stay away.
+        for (index, device) in self.devices.iter().enumerate() {
+            if trouble.is_over() && self.judge.is_away(index) {
+                self.cluster.faults().stop_kubelet(&device.node);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the judge what is wrong with the cluster from now on.
+    pub(super) fn judge_trouble(&mut self, trouble: &Trouble) {
         self.judge.sees_trouble(trouble);
         match trouble {
             Trouble::ApiDown => self.judge.api_is_away(),
@@ -59,14 +73,6 @@ impl World {
             | Trouble::Paused(_)
             | Trouble::BlindScheduler => {}
         }
-        trouble.begin(&self.cluster)?;
-        // The end of all faults lets all kubelets run: those of devices that are down stay away.
-        for (index, device) in self.devices.iter().enumerate() {
-            if trouble.is_over() && self.judge.is_away(index) {
-                self.cluster.faults().stop_kubelet(&device.node);
-            }
-        }
-        Ok(())
     }
 
     pub(super) fn deed(&mut self, index: usize, deed: Deed) -> Result<()> {
