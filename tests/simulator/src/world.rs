@@ -233,6 +233,7 @@ impl World {
                 if self.judge.missing(&self.cluster, &self.devices).is_empty() {
                     return Ok(());
                 }
+                // The end of all faults would also end the only one, and it would seem to have been met.
                 if rest.is_none() && self.unmet.is_none() {
                     self.trouble(&Trouble::Over)?;
                 }
@@ -244,6 +245,7 @@ impl World {
             };
             kernel::wait_for_change(until);
             self.observe();
+            // The judge learns of the only fault when a request has met it: before that, nothing was wrong.
             if self.cluster.faults().waiting() == 0
                 && let Some(effect) = self.unmet.take()
             {

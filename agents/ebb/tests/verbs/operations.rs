@@ -25,8 +25,8 @@ async fn until_shown(device: &Device, state: DeviceOpState) -> Result<()> {
     device.until(&format!("device-op shows {state:?}"), shown).await.map(drop)
 }
 
-/// Waits until the command with this counter is taken back and nothing else is pending. The status is written last, so
-/// everything else is written then. That the status is `Idle` proves nothing: it was so before the command.
+/// Waits until device-op shows the command with this counter as taken back, and nothing else as pending. To wait for the state
+/// `Idle` alone is not enough: device-op showed it before the command, too. device-op may still write its record afterwards.
 async fn until_taken_back(device: &Device, operation: Operation, counter: u32) -> Result<()> {
     let is_over = |status: &DeviceOpStatus| {
         let mut lines = status.commands.iter();

@@ -186,8 +186,9 @@ impl Attempt {
         Some([gone, unknown, detach].into_iter().flatten().fold(silent, Moment::min).max(free))
     }
 
-    /// Time when a relist checks a detach that has taken half of its time: the watch of attachments may be dead while
-    /// others show changes, and then the volume is detached long ago. `asked`: time of the last relist.
+    /// Time when a relist checks a volume whose detach has taken half of `volumes.detach-timeout`: if the watch of
+    /// attachments has died, the volume may be detached already. [`REFRESH`] does not find that while other watches show
+    /// changes. `asked`: time of the last relist.
     fn detach_check(&self, asked: Moment, policy: &Policy) -> Option<Moment> {
         let half = policy.volumes.detach_timeout / 2;
         let detaching = self.volumes.iter().filter(|volume| volume.stage == VolumeStage::Detaching);
