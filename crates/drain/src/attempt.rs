@@ -47,8 +47,8 @@ pub struct Attempt {
     volumes: Volumes,
     turns: Turns,
     relists: Relists,
-    /// Time of the last inquiry about blocked pods.
-    inquired: Option<Moment>,
+    /// Time of the last inquiry about blocked pods, and their number.
+    inquired: Option<(Moment, u32)>,
     findings: Arc<Findings>,
     /// True if pods came after the first snapshot, or left that tolerate the cordon and so may come back.
     arrivals: bool,

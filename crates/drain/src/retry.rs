@@ -8,8 +8,8 @@ const SHORTEST: Duration = Duration::from_millis(500);
 /// Longest pause between two tries while the server stays busy.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// Upper limit for a server's `Retry-After`: a wrong header must not use up the whole attempt.
-const LONGEST_WISH: Duration = Duration::from_mins(5);
+/// Upper limit for a server's `Retry-After`, of any request: a wrong header must not use up the whole attempt.
+const LONGEST_WISH: Duration = Duration::from_mins(1);
 
 /// Pauses are spread by up to a quarter of this at most: enough to separate pods, and small enough not to overflow.
 const LONGEST_SPREAD: Duration = Duration::from_hours(1);

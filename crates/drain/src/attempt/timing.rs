@@ -39,8 +39,11 @@ pub(crate) const LATE_BINDING: Duration = Duration::from_secs(5);
 /// the evictions one by one within seconds is not worth a call.
 const INQUIRE_AFTER: Duration = Duration::from_secs(10);
 
-/// Shortest time between two inquiries.
+/// Time between the first two inquiries. It doubles up to [`INQUIRE_LATEST`]: what blocks a pod for hours changes rarely.
 const INQUIRE_EVERY: Duration = Duration::from_secs(30);
+
+/// See [`INQUIRE_EVERY`].
+const INQUIRE_LATEST: Duration = Duration::from_mins(2);
 
 /// The API server reports times in whole seconds, so a pod counts as overdue only this much later; otherwise the next
 /// snapshot could contradict.
@@ -111,7 +114,7 @@ impl Attempt {
         let inquiry = Inquiry::about(snapshot.pods.iter().filter(is_refused), &snapshot.budgets);
         let is_any = inquiry != Inquiry::default();
         is_any.then(|| {
-            self.inquired = Some(now);
+            self.inquired = Some((now, self.inquired.map_or(1, |(_, times)| times.saturating_add(1))));
             inquiry
         })
     }
@@ -119,7 +122,10 @@ impl Attempt {
     fn next_inquiry(&self) -> Option<Moment> {
         let refused = self.pods.iter().filter(|track| is_refused(track));
         let first = refused.filter_map(Track::refused_since).min()? + INQUIRE_AFTER;
-        Some(self.inquired.map_or(first, |last| first.max(last + INQUIRE_EVERY)))
+        let after = |times: u32| {
+            INQUIRE_EVERY.saturating_mul(1 << times.saturating_sub(1).min(2)).min(INQUIRE_LATEST)
+        };
+        Some(self.inquired.map_or(first, |(last, times)| first.max(last + after(times))))
     }
 }
 

@@ -438,7 +438,7 @@ fn our_own_retry_is_not_cut_and_a_servers_wish_is() {
     let wish = |after| Answer::Budget(crate::answer::BudgetRefusal { text: "no".into(), after });
     for (answer, early, late) in [
         (wish(None), hour, hour.mul_f64(1.25)),
-        (wish(Some(hour)), Duration::from_mins(5), Duration::from_mins(7)),
+        (wish(Some(hour)), Duration::from_mins(1), Duration::from_mins(2)),
         (Answer::Webhook { text: "no".into() }, hour, hour.mul_f64(1.25)),
     ] {
         let mut bench = Bench::with(Policy { retry: hour, ..Policy::device() }, None);

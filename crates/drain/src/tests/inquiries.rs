@@ -32,11 +32,11 @@ fn times(bench: &mut Bench, seconds: u64) -> Vec<u64> {
 }
 
 #[test]
-fn asked_after_ten_seconds_and_every_thirty() {
+fn asked_after_ten_seconds_and_then_after_pauses_that_double_to_two_minutes() {
     let mut bench = Bench::start();
     bench.snapshot(guarded(vec![pod("1")], 0, "1"));
     bench.answer("1", refusal());
-    assert_eq!(times(&mut bench, 75), [10, 40, 70]);
+    assert_eq!(times(&mut bench, 350), [10, 40, 100, 220, 340]);
 }
 
 #[test]
