@@ -19,12 +19,17 @@ use crate::slots::{Admission, Group, Holder, Observations, SlotTable};
 /// How often a holder increases the Renewal of its entry.
 const RENEW: Duration = Duration::from_mins(1);
 
-/// Pause before the table is read again when all slots are taken, and after a call that failed.
-const AGAIN: Duration = Duration::from_secs(5);
-
-/// Pause before the table is read again after a write conflict, and after the table was seen to change. It is different
-/// for each node, so that waiting nodes do not all come back at once.
+/// First pause before the table is read again: after a change of the table, a write conflict, a call that failed, or a
+/// write that gave us no slot. It is different for each node, so that waiting nodes do not all come back at once, and
+/// doubles for as long as nothing comes of it, up to [`AGAIN`].
 const AFTER_OTHERS: Duration = Duration::from_millis(200);
+
+/// Longest pause before the table is read again. Also the pause while all slots are taken and no change is seen, because
+/// the watch on the table may be late.
+const AGAIN: Duration = Duration::from_secs(15);
+
+/// A node that needs nothing from the table reads its changes at most so often: holders change it every minute.
+const AT_REST: Duration = Duration::from_secs(5);
 
 /// A node in service that has not written its entry for this long may have been passed over, by a node that may have
 /// released its own slot since. It is shorter than the limit of the other nodes, 5 min ([`crate::slots::STANDS_STILL`]).
@@ -54,6 +59,10 @@ pub struct SlotLease {
     /// The table was changed since it was last asked for.
     is_outdated: bool,
     in_flight: Option<Call>,
+    /// When the table was last asked for.
+    read_at: Moment,
+    /// Number of tries in a row of which nothing came.
+    in_vain: u32,
     next: Moment,
     renew_at: Moment,
 }
@@ -161,12 +170,14 @@ impl SlotLease {
 
     /// Notes that the table was changed. A node that waits for a slot reads it again.
     pub(crate) fn changed(&mut self, is_waiting: bool, own: Option<&NodeView>, context: &StepContext<'_>) {
+        let soon = context.now + pause(1, own, context);
         if !is_waiting {
             self.is_outdated = true;
-            self.next = self.next.max(context.now + spread(own, context));
+            self.next = self.next.max(soon).max(self.read_at + AT_REST);
         } else if self.in_flight.is_none() {
             self.table = None;
-            self.next = context.now + spread(own, context);
+            let spaced = soon.max(self.read_at + pause(self.in_vain, own, context));
+            self.next = if self.next > context.now { self.next.min(spaced) } else { spaced };
         }
     }
 
@@ -220,14 +231,12 @@ impl SlotLease {
             }
             Err(call_error) => {
                 self.table = None;
-                match call_error {
-                    SlotError::Conflict => self.next = context.now + spread(nodes.own, context),
-                    SlotError::Failed(
-                        CallError::Unreachable(text) | CallError::Denied(text) | CallError::Other(text),
-                    ) => {
-                        self.error.clone_from(text);
-                        self.next = context.now + AGAIN;
-                    }
+                self.came_to_nothing(nodes.own, context);
+                if let SlotError::Failed(
+                    CallError::Unreachable(text) | CallError::Denied(text) | CallError::Other(text),
+                ) = call_error
+                {
+                    self.error.clone_from(text);
                 }
             }
         }
@@ -254,12 +263,26 @@ impl SlotLease {
             self.renew_at = context.now + RENEW;
         }
         self.table = Some(table.clone());
+        match call.writes {
+            Some(Wanted::GiveBack) => self.in_vain = 0,
+            Some(_) if nodes.own.is_some_and(|own| table.held_by(own).is_some()) => self.in_vain = 0,
+            // Another node passes over whatever we write.
+            Some(_) => self.came_to_nothing(nodes.own, context),
+            None => {}
+        }
         self.confirmed |= call.writes == Some(Wanted::Confirm);
+    }
+
+    /// A try gave us nothing: the next one follows after a longer pause.
+    fn came_to_nothing(&mut self, own: Option<&NodeView>, context: &StepContext<'_>) {
+        self.in_vain = self.in_vain.saturating_add(1);
+        self.next = context.now + pause(self.in_vain, own, context);
     }
 
     /// Nothing is needed from the table now.
     pub(crate) fn rest(&mut self) {
         self.taken_by.clear();
+        self.in_vain = 0;
     }
 
     /// Starts the call that is due, if none is in flight. `is_in_service`: this drain has not cordoned the node yet.
@@ -305,6 +328,7 @@ impl SlotLease {
     fn read(&mut self, context: &mut StepContext<'_>) -> Pursued {
         let serial = context.send(|serial| Effect::ReadSlots { serial });
         self.in_flight = Some(Call { serial, writes: None, sent_at: context.now });
+        self.read_at = context.now;
         self.is_outdated = false;
         Pursued::Waits
     }
@@ -331,6 +355,7 @@ impl SlotLease {
             }
             Admission::Taken(by) => {
                 (self.taken_by, self.table) = (by, None);
+                self.in_vain = self.in_vain.saturating_add(1);
                 self.next = context.now + AGAIN;
                 Pursued::At(self.next)
             }
@@ -358,8 +383,9 @@ impl SlotLease {
     }
 }
 
-/// A pause of about [`AFTER_OTHERS`] that is different for each node.
-fn spread(own: Option<&NodeView>, context: &StepContext<'_>) -> Duration {
+/// The pause after so many tries in vain, a little different for each node.
+fn pause(in_vain: u32, own: Option<&NodeView>, context: &StepContext<'_>) -> Duration {
     let uid = own.map(|own| own.uid.as_str()).unwrap_or_default();
-    drain::retry::pause(context.serial(), Some(AFTER_OTHERS), uid)
+    let doubled = AFTER_OTHERS.saturating_mul(1 << in_vain.saturating_sub(1).min(7)).min(AGAIN);
+    drain::retry::pause(context.serial(), Some(doubled), uid)
 }

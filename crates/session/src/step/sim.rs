@@ -22,6 +22,8 @@ pub(super) enum Fault {
     CordonRefused,
     EvictionRefused,
     SlotsRefused,
+    /// Another client always writes first.
+    SlotsConflict,
     /// The right to the slots is lost just as we cordon.
     SlotsRefusedAtCordon,
     /// Another node frees our entry and takes the slot just as we cordon.
@@ -287,7 +289,7 @@ impl Sim {
         if self.has(Fault::Unreachable) {
             return self.answer(SlotTable::default()).map_err(SlotError::Failed);
         }
-        if based_on != self.slots.version.as_ref() {
+        if based_on != self.slots.version.as_ref() || self.has(Fault::SlotsConflict) {
             return Err(SlotError::Conflict);
         }
         self.slots.put(node, entry);

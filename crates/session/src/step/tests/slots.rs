@@ -404,6 +404,53 @@ fn only_a_list_that_was_asked_for_with_the_slot_held_shows_who_takes_the_pods() 
     assert_eq!(sim.count("cordon"), 1);
 }
 
+/// Whatever keeps the slot from us, the API server is not asked without a pause. At most 36 calls a minute of an agent
+/// count for anything but watches.
+#[test]
+fn a_slot_that_never_comes_is_asked_for_in_moderation() {
+    let lie = |sim: &mut Sim| {
+        sim.policy.slots_limit = 2;
+        sim.others_hold(&["peer"]);
+        let passed = PassedOver { node: "own".into(), node_uid: "own".into(), renewal: u64::MAX };
+        sim.slots.holders[0].passed_over = vec![passed];
+    };
+    let conflicts = |sim: &mut Sim| sim.set(Fault::SlotsConflict, true);
+    let refused = |sim: &mut Sim| sim.set(Fault::SlotsRefused, true);
+    let changes = |sim: &mut Sim| sim.others_hold(&["peer"]);
+    let cases: [(&str, &dyn Fn(&mut Sim)); 4] =
+        [("lie", &lie), ("conflicts", &conflicts), ("refused", &refused), ("changes", &changes)];
+    for (name, meets) in cases {
+        let mut sim = Sim::new();
+        meets(&mut sim);
+        sim.reboot();
+        sim.pass(MINUTE);
+        let calls = std::rc::Rc::new(std::cell::Cell::new(0));
+        let counted = std::rc::Rc::clone(&calls);
+        sim.observer = Some(Box::new(move |_, _, _, effects| {
+            let is_call = |effect: &&Effect| {
+                matches!(
+                    effect,
+                    Effect::ListNodes { .. }
+                        | Effect::Probe { .. }
+                        | Effect::ReadSlots { .. }
+                        | Effect::WriteSlots { .. }
+                )
+            };
+            counted.set(counted.get() + effects.iter().filter(is_call).count());
+        }));
+        for _ in 0..3_000 {
+            if name == "changes" {
+                sim.slots.holders[0].renewal += 1;
+                sim.count_version();
+                sim.send(Event::SlotsChanged);
+            }
+            sim.pass(SECOND / 5);
+        }
+        assert!(calls.get() <= 360, "{name}: {} calls in 10 min", calls.get());
+        assert_eq!((sim.outcome(), sim.own.cordoned), (None, false), "{name}");
+    }
+}
+
 #[test]
 fn health_is_asked_before_the_slot_and_with_it() {
     let mut sim = Sim::with(Policy { has_health_command: true, ..Policy::device() });
