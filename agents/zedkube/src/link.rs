@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::kubeconfig::Search;
-use cluster::{ApiFailure, Cluster, Connection, TokenFile, connect};
+use cluster::{ApiFailure, Cluster, Connection, Pace, TokenFile, connect};
 use drain::Moment;
 use pubsub::Root;
 use runtime::Settings;
@@ -22,6 +22,8 @@ const SAME_FAILURE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     search: Search,
+    /// All connections together are paced by it.
+    pace: Pace,
     kept: Arc<Mutex<Kept>>,
 }
 
@@ -41,7 +43,7 @@ impl Link {
         let candidates = KUBELET_KUBECONFIGS.iter().chain(&ADMINISTRATOR_KUBECONFIGS);
         let candidates = candidates.map(|path| root.join(path)).collect();
         let search = Search::with_environment(settings.cluster.kubeconfig.clone(), candidates).distrusting();
-        Self { search, kept: Arc::default() }
+        Self { search, pace: Pace::of_an_agent(), kept: Arc::default() }
     }
 
     /// True if there is a kubeconfig, valid or not.
@@ -65,8 +67,9 @@ impl Link {
             return Err(failure.clone());
         }
         match connect(&self.search, "zedkube").await {
-            Ok(connection) => {
-                let cluster = connection.cluster.clone();
+            Ok(mut connection) => {
+                let cluster = connection.cluster.with_pace(self.pace.clone());
+                connection.cluster = cluster.clone();
                 let generation = kept.generation + 1;
                 *kept = Kept { connection: Some(connection), generation, failed: None };
                 Ok((cluster, generation))

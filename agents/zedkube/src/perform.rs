@@ -192,9 +192,15 @@ impl Performer {
         }
     }
 
-    /// Why the watches have failed, if nothing has come from them since.
+    /// What may be old because its watch has failed and has not gone on since. That the slots may not be watched is told
+    /// by the preflight.
     pub(crate) fn watch_error(&self) -> Option<String> {
-        self.driver.last_error().map(|failure| failure.text().to_owned())
+        if let Some(failure) = self.driver.last_error() {
+            return Some(format!("what is known of the pods may be old: {failure}"));
+        }
+        let failure = self.slot_watch.as_ref().and_then(|(watch, _)| watch.last_error())?;
+        let is_told = matches!(failure, cluster::ApiFailure::Denied { .. });
+        (!is_told).then(|| format!("what is known of the slots may be old: {failure}"))
     }
 
     /// Name of the call that has been in flight for longest, and for how long, without suspend.

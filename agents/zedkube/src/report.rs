@@ -20,7 +20,7 @@ pub(crate) struct Surroundings {
     pub(crate) drain_id: String,
     /// Name of our node, once known.
     pub(crate) node: String,
-    /// Why the watches have failed, if nothing has come from them since.
+    /// What may be old because its watch has failed, and has not gone on since.
     pub(crate) watch_error: Option<String>,
     /// Why the record cannot be written; `None` if the last write succeeded.
     pub(crate) unrecorded: Option<String>,
@@ -137,9 +137,9 @@ fn slot(state: &State, time: &ShownTime) -> Slot {
 /// disk.
 fn reason(state: &State, around: &Surroundings) -> String {
     let is_attempting = matches!(state.phase, Phase::Attempting { .. });
-    let watch_error = around.watch_error.as_ref().filter(|_| is_attempting);
-    let watch_error =
-        watch_error.map(|watch_error| format!("what is known of the pods may be old: {watch_error}"));
+    // Without the API server the session's reason says so.
+    let is_shown = is_attempting || state.api.away_since.is_none();
+    let watch_error = around.watch_error.clone().filter(|_| is_shown);
     let held_up = [&around.unrecorded, &around.hanging].into_iter().flatten().cloned();
     let unstored = around.unstored.as_ref();
     let unstored =

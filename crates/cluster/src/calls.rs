@@ -29,6 +29,7 @@ pub(crate) struct Calls {
 impl Calls {
     /// Creates it without calls. Every eviction needs `cordoned`.
     pub(crate) fn new(cluster: Cluster, cordoned: Cordoned) -> Self {
+        cluster.pace().forget_what_was_read();
         Self { cluster, cordoned: Arc::new(cordoned), running: JoinSet::new() }
     }
 

@@ -20,7 +20,7 @@ use tower::util::option_layer;
 
 use crate::bound_token::TokenFile;
 use crate::clock::boot_time;
-use crate::connections::{Connections, RetryAfter};
+use crate::connections::Connections;
 use crate::credentials::{self, Tokens};
 use crate::exec_plugin;
 use crate::failure::{ApiFailure, classify, words};
@@ -180,11 +180,10 @@ impl Cluster {
         suffix: &str,
     ) -> Result<Self, ApiFailure> {
         config.headers.push((USER_AGENT, user_agent(suffix)));
-        let retry_after = RetryAfter::default();
-        let client = client(&config, tokens, retry_after.clone())
+        let client = client(&config, tokens)
             .map_err(|error| classify(&Operation::on_cluster("connect", "to the cluster", ""), &error))?;
         let server = config.cluster_url.authority().map_or("", |server| host_and_port(server.as_str()));
-        Ok(Self::at(client, server, retry_after, validity))
+        Ok(Self::at(client, server, validity))
     }
 }
 
@@ -201,11 +200,7 @@ fn user_agent(suffix: &str) -> HeaderValue {
 
 /// kube's own stack (`ClientBuilder::try_from`) speaks only HTTP/1, so a connection per eviction in flight, and
 /// repeats refused evictions.
-fn client(
-    config: &Config,
-    tokens: Option<Tokens>,
-    retry_after: RetryAfter,
-) -> Result<kube::Client, kube::Error> {
+fn client(config: &Config, tokens: Option<Tokens>) -> Result<kube::Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -228,7 +223,7 @@ fn client(
             .http2_adaptive_window(true)
             .build(https.clone())
     };
-    let connections = Connections::new(one, retry_after);
+    let connections = Connections::new(one);
     let service = service_fn(move |request| connections.clone().send(request));
     Ok(ClientBuilder::new(service, config.default_namespace.clone())
         .with_layer(&config.extra_headers_layer()?)

@@ -6,12 +6,12 @@
 //! allow, the next request gets another connection, and watches never share a connection with calls: however few streams
 //! a server allows, a call only waits for other calls, and each of those has a deadline.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use drain::Moment;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Bytes;
@@ -22,7 +22,6 @@ use kube::client::Body;
 use tower::BoxError;
 
 use crate::clock::boot_time;
-use crate::wire::retry_after;
 
 /// Most requests on one connection at a time. HTTP/2 recommends that servers allow at least 100 (RFC 9113, 6.5.2);
 /// kube-apiserver allows 100.
@@ -50,7 +49,6 @@ struct Shared {
     new: Box<dyn Fn() -> Connector + Send + Sync>,
     watches: Mutex<Vec<Arc<Lane>>>,
     calls: Mutex<Vec<Arc<Lane>>>,
-    retry_after: RetryAfter,
 }
 
 /// One connection if the server has HTTP/2, otherwise one for each request in flight.
@@ -103,9 +101,9 @@ impl Drop for Unanswered {
 
 impl Connections {
     /// Creates it without connections.
-    pub(crate) fn new(new: impl Fn() -> Connector + Send + Sync + 'static, retry_after: RetryAfter) -> Self {
+    pub(crate) fn new(new: impl Fn() -> Connector + Send + Sync + 'static) -> Self {
         let lanes = || Mutex::new(Vec::new());
-        Self(Arc::new(Shared { new: Box::new(new), watches: lanes(), calls: lanes(), retry_after }))
+        Self(Arc::new(Shared { new: Box::new(new), watches: lanes(), calls: lanes() }))
     }
 
     /// Sends the request on a connection with a free stream.
@@ -120,7 +118,6 @@ impl Connections {
         lane.is_open.store(true, Ordering::Release);
         drop(door);
         unanswered.is_answered = true;
-        self.0.retry_after.learn(&response);
         Ok(response.map(|body| {
             // The stream is in use until the whole answer has come.
             let held = body.map_frame(move |frame| {
@@ -161,29 +158,4 @@ impl Shared {
 pub(crate) fn is_watch(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
-}
-
-/// The time before which retries have to wait, because the server asked for it (`Retry-After` of a 429 or 503). All
-/// clones share it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RetryAfter(Arc<AtomicU64>);
-
-impl RetryAfter {
-    fn learn<B>(&self, response: &Response<B>) {
-        let is_overload =
-            matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-        if let Some(after) = retry_after(response.headers()).filter(|_| is_overload) {
-            self.set(boot_time() + drain::retry::retry_after(after));
-        }
-    }
-
-    /// Notes that the server asked not to be called again before `until`.
-    pub(crate) fn set(&self, until: Moment) {
-        self.0.fetch_max(until.0, Ordering::Relaxed);
-    }
-
-    /// The time that is left.
-    pub(crate) fn left(&self, now: Moment) -> Duration {
-        now.until(Moment(self.0.load(Ordering::Relaxed)))
-    }
 }

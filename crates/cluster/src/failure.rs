@@ -14,6 +14,7 @@ use rustls::CertificateError;
 use rustls::pki_types::UnixTime;
 use text::first_chars;
 
+use crate::bounds::TooLong;
 use crate::operation::Operation;
 
 /// A call to the API server that failed.
@@ -89,6 +90,7 @@ pub(crate) fn classify(operation: &Operation<'_>, error: &kube::Error) -> ApiFai
     match error {
         E::Api(status) => refused(operation, status.code, &status.message),
         E::HyperError(error) => ApiFailure::unreachable(failed(&chain(error))),
+        E::Service(error) if error.is::<TooLong>() => ApiFailure::other(failed(&error.to_string())),
         E::Service(error) => ApiFailure::unreachable(failed(&chain(error.as_ref()))),
         E::ReadEvents(error) => ApiFailure::unreachable(failed(&chain(error))),
         E::Auth(error) => ApiFailure::unreachable(failed(auth_text(error))),
@@ -264,11 +266,13 @@ fn chain(error: &(dyn Error + 'static)) -> String {
             return auth_text(auth).to_owned();
         }
         let said = error.to_string();
-        if !text.contains(&said) {
+        // kube puts this before every failure of the layers below it.
+        let said = said.strip_prefix("ServiceError: ").unwrap_or(&said);
+        if !text.contains(said) {
             if !text.is_empty() {
                 text.push_str(": ");
             }
-            text.push_str(&said);
+            text.push_str(said);
         }
         next = error.source();
     }

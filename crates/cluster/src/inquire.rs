@@ -26,6 +26,7 @@ const LONGEST: usize = 160;
 /// Costs one list of pods for each budget (one more for each 500 pods that it selects), one call for each virtual
 /// machine, two for Longhorn, one for kube-controller-manager.
 pub async fn inquire(cluster: &Cluster, node: &str, inquiry: &Inquiry) -> Findings {
+    let cluster = &cluster.at_leisure();
     let budgets = inquiry.budgets.iter().take(MOST_BUDGETS);
     let machines = inquiry.machines.iter().take(MOST_MACHINES);
     let (budgets, machines, longhorn, controller_manager) = tokio::join!(

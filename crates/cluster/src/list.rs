@@ -1,17 +1,17 @@
 //! Consistent lists, read page by page.
 
+use std::fmt::Debug;
+
 use kube::core::Request;
 use kube::core::params::ListParams;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
+use crate::bounds::{Items, Room, most_pages, shorter};
 use crate::failure::ApiFailure;
 use crate::operation::Operation;
 use crate::wire::{Cluster, Reply};
-
-/// Most pages of one list: a server that never ends a list must not fill the memory.
-pub(crate) const MOST_PAGES: usize = 200;
 
 /// Number of tries of a list: it starts again if its next page has expired.
 const TRIES: u32 = 3;
@@ -41,12 +41,16 @@ impl Selection {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "T: DeserializeOwned", default)]
 struct Page<T> {
-    #[serde(default)]
     metadata: PageMetadata,
-    // Go writes an empty list as null.
-    #[serde(default = "Option::default")]
-    items: Option<Vec<T>>,
+    items: Items<T>,
+}
+
+impl<T> Default for Page<T> {
+    fn default() -> Self {
+        Self { metadata: PageMetadata::default(), items: Items::default() }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -65,8 +69,8 @@ enum Listed<V> {
 impl Cluster {
     /// Lists directly from the server's storage: no resourceVersion is sent, so no cache may answer. All pages belong to
     /// the same version; if the server has forgotten it, the list starts again, three times at most. Each page is
-    /// trimmed before the next one comes.
-    pub(crate) async fn list<T: DeserializeOwned, V>(
+    /// trimmed before the next one comes. A page that is too long is asked for again with half the objects.
+    pub(crate) async fn list<T: DeserializeOwned, V: Debug>(
         &self,
         operation: &Operation<'_>,
         path: &str,
@@ -90,33 +94,48 @@ impl Cluster {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Reply, ApiFailure> {
         let (pace, resource) = (self.pace(), operation.resource);
+        let request = self.admitted(operation, request).await?;
         // By the clock of the deadline, which stands still while the machine is suspended.
         let (begun, deadline) = (Instant::now(), pace.deadline(resource));
-        let reply = self.call(operation, request, deadline).await;
+        let reply = self.send(operation, request, deadline).await;
         let took = begun.elapsed();
         pace.learn(resource, (reply.is_ok() || took < deadline).then_some(took));
-        if let Ok(reply) = &reply {
-            pace.note(reply);
-        }
         reply
     }
 
-    async fn pages<T: DeserializeOwned, V>(
+    async fn pages<T: DeserializeOwned, V: Debug>(
         &self,
         operation: &Operation<'_>,
         path: &str,
         selection: &Selection,
         trim: &impl Fn(&T) -> V,
     ) -> Result<Listed<V>, ApiFailure> {
-        let mut params = selection.params(self.page());
-        let mut objects = Vec::new();
-        for number in 0..MOST_PAGES {
+        let mut size = self.pace().page(operation.resource, self.page());
+        let mut params = selection.params(size);
+        let (mut objects, mut room, mut number) = (Vec::new(), Room::default(), 0);
+        while number < most_pages(size) {
             let reply = self.page_of(operation, Request::new(path).list(&params)).await?;
             if number > 0 && reply.is_expired() {
                 return Ok(Listed::Expired);
             }
+            if reply.is_too_long()
+                && let Some(half) = shorter(size)
+            {
+                size = half;
+                self.pace().ask_for_shorter_pages(operation.resource, half);
+                params = params.limit(half);
+                continue;
+            }
             let page: Page<T> = reply.object(operation)?;
-            objects.extend(page.items.unwrap_or_default().iter().map(trim));
+            for object in page.items.0.iter().map(trim) {
+                if !room.takes(&object) {
+                    return Err(ApiFailure::other(format!(
+                        "cannot {operation}: the list is longer than 256 MiB"
+                    )));
+                }
+                objects.push(object);
+            }
+            number += 1;
             if page.metadata.next.is_empty() {
                 return Ok(Listed::Whole(objects));
             }

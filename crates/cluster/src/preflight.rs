@@ -9,6 +9,7 @@ use drain::cordon::field_manager;
 use kube::core::Request;
 use kube::core::params::{Patch, PatchParams, PostParams};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::failure::ApiFailure;
@@ -100,6 +101,7 @@ pub fn without_connection(failure: &ApiFailure) -> Found {
 
 /// Runs all checks. `map` is `None` if slots are switched off.
 pub async fn preflight(cluster: &Cluster, identity: &Identity, map: Option<&SlotMap>) -> Found {
+    let cluster = &cluster.at_leisure();
     let mut found = Found::default();
     let mut known = None;
     match list_nodes(cluster).await {
@@ -274,7 +276,7 @@ async fn try_cordon(cluster: &Cluster, node: &str) -> Result<(), ApiFailure> {
     let manager = Some(field_manager("zedkube").to_owned());
     let params = PatchParams { dry_run: true, field_manager: manager, ..PatchParams::default() };
     let request = Request::new(PATH).patch(node, &params, &Patch::Merge(body));
-    cluster.fetch::<Value>(&operation, request).await.map(drop)
+    cluster.fetch::<IgnoredAny>(&operation, request).await.map(drop)
 }
 
 /// A node that is not ours. Tie-breakers come last: admission policies may treat them differently.
@@ -322,13 +324,24 @@ async fn slots(cluster: &Cluster, map: &SlotMap, own: &str, other: Option<&str>,
     }
 }
 
+/// An API group, as far as it is needed.
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default)]
+    versions: Vec<GroupVersion>,
+}
+
+#[derive(Deserialize)]
+struct GroupVersion {
+    #[serde(default)]
+    version: String,
+}
+
 async fn budgets(cluster: &Cluster, found: &mut Found) {
     let operation = Operation::on_cluster("get", "apis/policy", "");
     let request = Request::new("/apis/policy").list(&kube::core::params::ListParams::default());
-    let Ok(group) = cluster.fetch::<Value>(&operation, request).await else { return };
-    let versions = group.get("versions").and_then(Value::as_array).into_iter().flatten();
-    let has_v1 = versions.into_iter().any(|version| version.get("version").is_some_and(|name| name == "v1"));
-    if !has_v1 {
+    let Ok(group) = cluster.fetch::<Group>(&operation, request).await else { return };
+    if group.versions.iter().all(|version| version.version != "v1") {
         let hint = "bring the cluster to Kubernetes 1.22 or newer";
         found.add(Check::Budgets, "the API server has no PodDisruptionBudgets of policy/v1", hint);
     }

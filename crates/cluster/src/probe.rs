@@ -13,6 +13,9 @@ use crate::wire::Cluster;
 /// Pause between two calls while the server may be away.
 const PERIOD: Duration = Duration::from_millis(1_500);
 
+/// Longest pause: it doubles while the server is away.
+const LONGEST: Duration = Duration::from_secs(10);
+
 /// Asks the server for the node, from the first failed call until it answers. It costs nothing while all is well.
 #[derive(Debug)]
 pub(crate) struct Probe {
@@ -20,6 +23,7 @@ pub(crate) struct Probe {
     node: String,
     clock: Clock,
     outage: Outage,
+    pause: Duration,
     asking: Option<JoinHandle<bool>>,
 }
 
@@ -33,7 +37,7 @@ impl Drop for Probe {
 
 impl Probe {
     pub(crate) fn new(cluster: Cluster, node: &str, clock: Clock) -> Self {
-        Self { cluster, node: node.to_owned(), clock, outage: Outage::default(), asking: None }
+        Self { cluster, node: node.to_owned(), clock, outage: Outage::default(), pause: PERIOD, asking: None }
     }
 
     /// Begins to ask, because a call has failed and the server may be away.
@@ -51,13 +55,18 @@ impl Probe {
             let reachable = asking.await.unwrap_or(false);
             self.asking = None;
             if reachable {
+                self.pause = PERIOD;
                 if self.outage.answered() {
                     return Event::ApiBack;
                 }
                 continue;
             }
-            self.ask(PERIOD);
-            if self.outage.failed((self.clock)()) {
+            let is_away_now = self.outage.failed((self.clock)());
+            if self.outage.is_away() {
+                self.pause = (self.pause * 2).min(LONGEST);
+            }
+            self.ask(self.pause);
+            if is_away_now {
                 return Event::ApiAway;
             }
         }

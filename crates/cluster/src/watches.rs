@@ -1,20 +1,22 @@
 //! Shared parts of all watches: they go on for ever, pause after failures, and classify failures.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use drain::{Moment, retry};
-use futures::{Stream, StreamExt, TryStreamExt};
+use drain::retry;
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use kube::runtime::WatchStreamExt;
-use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Api, Resource};
 
+use crate::bounds::{PAGE, Room, TooLong, shorter};
 use crate::clock::boot_time;
-use crate::connections::RetryAfter;
 use crate::failure::{ApiFailure, classify, is_refusal};
 use crate::operation::Operation;
+use crate::pace::{Pace, Pauses};
 use crate::store::Key;
+use crate::watch_client::watch_client;
+use crate::wire::Cluster;
 
 /// A failure of a watch. The watch goes on by itself.
 pub(crate) struct WatchError {
@@ -23,26 +25,100 @@ pub(crate) struct WatchError {
     pub(crate) is_refusal: bool,
 }
 
+/// What a watch tells.
+pub(crate) enum Told<K> {
+    /// What has changed.
+    Event(Event<K>),
+    /// The watch has been answered and goes on: earlier failures are over, also if nothing changes.
+    Lives,
+}
+
 /// Watches objects for ever: a list, then changes. After a failure it goes on by itself.
-pub(crate) fn follow<K>(
-    api: Api<K>,
+///
+/// `api` gets the client for the watch; `resource` is its plural name. Has to be called in a tokio runtime.
+pub(crate) fn follow<K, A>(
+    cluster: &Cluster,
+    api: A,
     config: Config,
     resource: &'static str,
-    retry_after: RetryAfter,
-) -> impl Stream<Item = Result<Event<K>, WatchError>> + Send
+) -> impl Stream<Item = Result<Told<K>, WatchError>> + Send + use<K, A>
+where
+    A: FnOnce(kube::Client) -> Api<K>,
+    K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    let pace = cluster.pace().clone();
+    let pauses = pace.pauses(format!("{resource} {}", config.field_selector.as_deref().unwrap_or_default()));
+    let (client, lives) = watch_client(cluster);
+    let (size, api, room) = (pace.page(resource, PAGE), api(client), Room::default());
+    let following = Following { resource, pace, pauses, api, config, size, room, events: None };
+    let events = stream::unfold(following, async |mut following| {
+        let told = following.next().await?;
+        Some((told.map(Told::Event), following))
+    });
+    let lives = stream::unfold(lives, async |lives| {
+        lives.notified().await;
+        Some((Ok(Told::Lives), lives))
+    });
+    stream::select(events, lives)
+}
+
+/// A list and watch that goes on for ever.
+struct Following<K> {
+    resource: &'static str,
+    pace: Pace,
+    pauses: Pauses,
+    api: Api<K>,
+    config: Config,
+    /// Objects per page of a list.
+    size: u32,
+    /// How much of the present list may still be kept.
+    room: Room,
+    /// `None` before the first list, and after one that was too long.
+    events: Option<BoxStream<'static, watcher::Result<Event<K>>>>,
+}
+
+impl<K> Following<K>
 where
     K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
-    let pauses = Pauses { retry_after: retry_after.clone(), ..Pauses::default() };
-    let told = retry_after;
-    watcher(api, config)
-        .inspect_err(move |error| {
-            if let Some(after) = asked_pause(error) {
-                told.set(boot_time() + retry::retry_after(after));
+    async fn next(&mut self) -> Option<Result<Event<K>, WatchError>> {
+        let Self { api, config, size, events, pauses, pace, .. } = self;
+        let events = events.get_or_insert_with(|| {
+            let config = config.clone().page_size(*size);
+            let pace = pace.clone();
+            let noted = watcher(api.clone(), config).inspect_err(move |error| {
+                if let Some(after) = asked_pause(error) {
+                    pace.not_before(boot_time() + retry::retry_after(after));
+                }
+            });
+            noted.backoff(pauses.clone()).boxed()
+        });
+        let event = events.next().await?;
+        if matches!(&event, Ok(Event::InitApply(object)) if !self.room.takes(object)) {
+            drop(event);
+            self.events = None;
+            tokio::time::sleep(self.pauses.next().unwrap_or_default()).await;
+            let text = format!("cannot list {}: the list is longer than 256 MiB", self.resource);
+            return Some(Err(WatchError { failure: ApiFailure::other(text), is_refusal: false }));
+        }
+        match &event {
+            Err(error) if is_too_long(error) => {
+                if let Some(half) = shorter(self.size) {
+                    self.size = half;
+                    self.pace.ask_for_shorter_pages(self.resource, half);
+                    self.events = None;
+                }
             }
-        })
-        .backoff(pauses)
-        .map(move |event| event.map_err(|error| watch_error(resource, &error)))
+            Ok(Event::Init) => self.room = Room::default(),
+            Ok(Event::InitApply(_) | Event::InitDone | Event::Apply(_) | Event::Delete(_)) | Err(_) => {}
+        }
+        Some(event.map_err(|error| watch_error(self.resource, &error)))
+    }
+}
+
+/// A page was too long.
+fn is_too_long(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Service(error)) if error.is::<TooLong>())
 }
 
 /// The event, with its objects trimmed to what is needed.
@@ -75,7 +151,7 @@ fn watch_error(resource: &'static str, error: &watcher::Error) -> WatchError {
 }
 
 /// The pause that the server asks for in the Status of its failure. A pause in a header is noted by
-/// [`crate::connections::RetryAfter`].
+/// [`crate::watch_client`].
 fn asked_pause(error: &watcher::Error) -> Option<Duration> {
     let status = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -91,66 +167,6 @@ fn asked_pause(error: &watcher::Error) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
 
-/// Back-off after failures in a row: a random time within a limit that doubles from 0.5 s to 30 s, so that the agents of
-/// a cluster do not all come back at the moment when the API server does (client-go waits 0.8 to 30 s). If a server asks
-/// for a longer pause (`Retry-After`), it gets that first.
-///
-/// kube-runtime resets a back-off at every event that is not a failure, also at "a list begins", which does not come
-/// from the server. So this one is reset by time alone.
-#[derive(Debug)]
-struct Pauses {
-    limit: Duration,
-    last: Moment,
-    retry_after: RetryAfter,
-    random: RandomState,
-}
-
-impl Default for Pauses {
-    fn default() -> Self {
-        Self {
-            limit: Self::FIRST,
-            last: Moment::default(),
-            retry_after: RetryAfter::default(),
-            random: RandomState::new(),
-        }
-    }
-}
-
-impl Pauses {
-    const FIRST: Duration = Duration::from_millis(500);
-    const LONGEST: Duration = Duration::from_secs(30);
-    /// Shortest pause, whatever the random number is: a failing server must not be called in a loop.
-    const SHORTEST: Duration = Duration::from_millis(50);
-    const FORGOTTEN: Duration = Duration::from_mins(1);
-
-    /// The pause after a failure at `now`; `share`, from 0 to 1, is the random part of the limit.
-    fn after(&mut self, now: Moment, share: f64) -> Duration {
-        if now.since(self.last) >= Self::FORGOTTEN {
-            self.limit = Self::FIRST;
-        }
-        self.last = now;
-        let pause = self.limit.mul_f64(share).max(Self::SHORTEST);
-        self.limit = self.limit.saturating_mul(2).min(Self::LONGEST);
-        self.retry_after.left(now) + pause
-    }
-}
-
-impl Iterator for Pauses {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let now = boot_time();
-        // The hasher's state is random, and differs from watch to watch.
-        let dice = u32::try_from(self.random.hash_one(now.0) >> 32).unwrap_or_default();
-        let share = f64::from(dice) / f64::from(u32::MAX);
-        Some(self.after(now, share))
-    }
-}
-
-impl Backoff for Pauses {
-    fn reset(&mut self) {}
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -163,72 +179,67 @@ mod tests {
 
     use super::*;
 
-    /// The pauses of a real watch whose server refuses each list with this Status. The clock is paused: no time passes.
-    async fn pauses_of_a_watch(asked_seconds: u32, retry_after: RetryAfter) -> Vec<Duration> {
+    /// A cluster whose server refuses everything with this Status.
+    fn busy(asked_seconds: u32) -> Cluster {
         let details = json!({"retryAfterSeconds": asked_seconds});
         let status = json!({"kind": "Status", "status": "Failure", "code": 429, "message": "busy", "details": details});
         let server = tower::service_fn(move |_: Request<Body>| {
             let response = Response::builder().status(429).body(Body::from(status.to_string().into_bytes()));
             std::future::ready(Ok::<_, Infallible>(response.unwrap()))
         });
-        let pods: Api<Pod> = Api::all(kube::Client::new(server, "default"));
-        let events = follow(pods, Config::default(), "pods", retry_after);
+        Cluster::new(kube::Client::new(server, "default"))
+    }
+
+    /// The next pauses of a watch that fails. The clock is paused: no time passes.
+    async fn pauses_of_a_watch(cluster: &Cluster, count: usize) -> Vec<Duration> {
+        let events = follow(cluster, Api::<Pod>::all, Config::default(), "pods");
         let failed = events.filter_map(async |event| event.err().map(|_| Instant::now()));
-        let failed: Vec<Instant> = failed.take(9).collect().await;
+        let failed: Vec<Instant> = failed.take(count + 1).collect().await;
         failed.windows(2).map(|pair| pair[1] - pair[0]).collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_fails_pauses_for_a_random_time_within_a_growing_limit() {
-        let pauses = pauses_of_a_watch(0, RetryAfter::default()).await;
+        let pauses = pauses_of_a_watch(&busy(0), 8).await;
         let limits = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000].map(Duration::from_millis);
         assert_eq!(pauses.len(), limits.len());
         // tokio's timers have a granularity of 1 ms.
         let slack = Duration::from_millis(2);
         for (pause, limit) in pauses.iter().zip(limits) {
-            assert!((Pauses::SHORTEST..=limit + slack).contains(pause), "{pauses:?}");
+            assert!(*pause <= limit + slack, "{pauses:?}");
         }
         assert!(pauses.iter().zip(limits).any(|(pause, limit)| *pause + slack < limit), "{pauses:?}");
-        assert_ne!(pauses, pauses_of_a_watch(0, RetryAfter::default()).await, "each watch has its own");
+        assert_ne!(pauses, pauses_of_a_watch(&busy(0), 8).await, "each watch has its own");
+    }
+
+    /// The credentials are refused, and each new connection begins its watches anew.
+    #[tokio::test(start_paused = true)]
+    async fn the_pauses_go_on_in_the_next_connection() {
+        let pace = crate::Pace::default();
+        pauses_of_a_watch(&busy(0).with_pace(pace.clone()), 8).await;
+        let mut longest = Duration::ZERO;
+        for _ in 0..8 {
+            let pauses = pauses_of_a_watch(&busy(0).with_pace(pace.clone()), 1).await;
+            longest = longest.max(pauses[0]);
+        }
+        assert!(longest > Duration::from_secs(2), "{longest:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_fails_waits_first_for_as_long_as_the_server_asks() {
         // The clock that these are measured by goes on while the test runs.
         let nearly = |seconds: u64| Duration::from_millis(seconds * 1_000 - 500);
-        let pauses = pauses_of_a_watch(20, RetryAfter::default()).await;
+        let pauses = pauses_of_a_watch(&busy(20), 8).await;
         assert!(pauses.iter().all(|pause| *pause >= nearly(20)), "in the Status: {pauses:?}");
         // A call of the same connection was told so, in a header.
-        let retry_after = RetryAfter::default();
-        retry_after.set(boot_time() + Duration::from_secs(40));
-        let pauses = pauses_of_a_watch(0, retry_after).await;
+        let cluster = busy(0);
+        cluster.pace().not_before(boot_time() + Duration::from_secs(40));
+        let pauses = pauses_of_a_watch(&cluster, 8).await;
         assert!(pauses.iter().all(|pause| *pause >= nearly(40)), "in a header: {pauses:?}");
     }
 
     #[test]
-    fn pauses_are_random_within_a_limit_that_doubles_to_thirty_seconds() {
-        let mut pauses = Pauses::default();
-        let limits = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000];
-        for limit in limits {
-            assert_eq!(pauses.after(Moment(1_000), 1.0), Duration::from_millis(limit));
-        }
-        pauses.reset();
-        assert_eq!(
-            pauses.after(Moment(2_000), 0.5),
-            Duration::from_secs(15),
-            "an event that is not from the server resets nothing"
-        );
-        assert_eq!(pauses.after(Moment(2_000), 0.0), Pauses::SHORTEST, "never in a loop");
-        assert_eq!(pauses.after(Moment(90_000), 1.0), Pauses::FIRST, "the last failure was long ago");
-    }
-
-    #[test]
-    fn what_the_server_asks_for_comes_first() {
-        let mut pauses = Pauses::default();
-        pauses.retry_after.set(Moment(10_000));
-        pauses.retry_after.set(Moment(5_000));
-        assert_eq!(pauses.after(Moment(1_000), 1.0), Duration::from_millis(9_500));
-        assert_eq!(pauses.after(Moment(12_000), 1.0), Duration::from_secs(1), "it is over");
+    fn the_pause_in_a_status_is_found() {
         let text = r#"{"code": 429, "details": {"retryAfterSeconds": 7}}"#;
         let status: Box<kube::core::Status> = serde_json::from_str(text).unwrap();
         let asked = |error| asked_pause(&error).map(|pause| pause.as_secs());

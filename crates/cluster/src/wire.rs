@@ -13,15 +13,15 @@ use http_body_util::{BodyExt, Limited};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use kube::client::Body;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
+use crate::bounds::{LONGEST_ANSWER, LONGEST_ERROR, LONGEST_OBJECT, PAGE, TooLong};
 use crate::clock::boot_time;
-use crate::connections::RetryAfter;
 use crate::daemon_sets::DaemonSets;
 use crate::failure::{ApiFailure, classify, json_text, refused, tls_error, words};
 use crate::operation::Operation;
-use crate::pace::Pace;
+use crate::pace::{Kind, Pace};
 use crate::validity::Validity;
 
 /// Deadline of an ordinary call.
@@ -31,18 +31,14 @@ pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
 /// etcd hangs (M1), so we wait for its answer.
 pub(crate) const EVICTION_DEADLINE: Duration = Duration::from_secs(35);
 
-/// Longest answer. A page of 500 whole pods is well below.
-const LONGEST_ANSWER: usize = 256 * 1024 * 1024;
-
-/// Objects per page of a list: kubectl's and client-go's size.
-const PAGE: u32 = 500;
-
 /// A connection to one cluster. Cheap to clone; all clones share the facts that were learned about the server.
 #[derive(Clone)]
 pub struct Cluster {
     shared: Arc<Shared>,
     /// Objects per page of a list; 0 = all at once.
     page: u32,
+    pace: Pace,
+    is_at_leisure: bool,
 }
 
 struct Shared {
@@ -51,13 +47,10 @@ struct Shared {
     server: String,
     server_clock: ServerClock,
     daemon_sets: DaemonSets,
-    pace: Pace,
     /// True if one side has refused the other's credentials.
     refused: AtomicBool,
     /// End of our credentials.
     validity: Option<Validity>,
-    /// The time before which the server asked not to be called again.
-    retry_after: RetryAfter,
 }
 
 impl fmt::Debug for Cluster {
@@ -73,27 +66,20 @@ impl Cluster {
     /// `default_retry = false`, as [`crate::connect()`] does: otherwise kube itself repeats refused evictions for
     /// minutes, and a budget's refusal is never seen.
     pub fn new(client: kube::Client) -> Self {
-        Self::at(client, "", RetryAfter::default(), None)
+        Self::at(client, "", None)
     }
 
     /// Creates it with the server's host and port, for messages about outages, and the end of our credentials.
-    pub(crate) fn at(
-        client: kube::Client,
-        server: &str,
-        retry_after: RetryAfter,
-        validity: Option<Validity>,
-    ) -> Self {
+    pub(crate) fn at(client: kube::Client, server: &str, validity: Option<Validity>) -> Self {
         let shared = Shared {
             client,
             server: server.to_owned(),
             server_clock: ServerClock::default(),
             daemon_sets: DaemonSets::default(),
-            pace: Pace::default(),
             refused: AtomicBool::new(false),
             validity,
-            retry_after,
         };
-        Self { shared: Arc::new(shared), page: PAGE }
+        Self { shared: Arc::new(shared), page: PAGE, pace: Pace::default(), is_at_leisure: false }
     }
 
     /// Lists this many objects at a time (`--chunk-size` of kubectl), 500 by default; 0 = all at once. The watches of a
@@ -101,6 +87,17 @@ impl Cluster {
     #[must_use]
     pub fn with_page(self, chunk: u32) -> Self {
         Self { page: chunk, ..self }
+    }
+
+    /// Paces the requests by this. An agent keeps one [`Pace`] over all its connections.
+    #[must_use]
+    pub fn with_pace(self, pace: Pace) -> Self {
+        Self { pace, ..self }
+    }
+
+    /// For calls on which no decision depends: the others of an agent do not wait for them.
+    pub(crate) fn at_leisure(&self) -> Self {
+        Self { is_at_leisure: true, ..self.clone() }
     }
 
     /// The client, for watches and for calls that this crate does not make.
@@ -124,11 +121,6 @@ impl Cluster {
         self.shared.validity
     }
 
-    /// The time before which retries have to wait, because the server asked for it.
-    pub(crate) fn retry_after(&self) -> &RetryAfter {
-        &self.shared.retry_after
-    }
-
     pub(crate) fn page(&self) -> u32 {
         self.page
     }
@@ -138,7 +130,7 @@ impl Cluster {
     }
 
     pub(crate) fn pace(&self) -> &Pace {
-        &self.shared.pace
+        &self.pace
     }
 
     /// Reads one object; `None` only if an API server itself says that no object has this name.
@@ -148,7 +140,6 @@ impl Cluster {
         request: Result<Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Option<T>, ApiFailure> {
         let reply = self.call(operation, request, CALL_DEADLINE).await?;
-        self.pace().note(&reply);
         match reply.object(operation) {
             Ok(found) => Ok(Some(found)),
             Err(ApiFailure::NotFound { .. }) => Ok(None),
@@ -173,14 +164,47 @@ impl Cluster {
         request: Result<Request<Vec<u8>>, kube::core::request::Error>,
         deadline: Duration,
     ) -> Result<Reply, ApiFailure> {
-        let request =
-            request.map_err(|error| classify(operation, &kube::Error::BuildRequest(error)))?.map(Body::from);
+        let request = self.admitted(operation, request).await?;
+        self.send(operation, request, deadline).await
+    }
+
+    /// Waits until the request may be sent, which is no part of its deadline.
+    pub(crate) async fn admitted(
+        &self,
+        operation: &Operation<'_>,
+        request: Result<Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Request<Body>, ApiFailure> {
+        let request = request.map_err(|error| classify(operation, &kube::Error::BuildRequest(error)))?;
+        self.pace.admit(self.kind(operation, &request)).await;
+        Ok(request.map(Body::from))
+    }
+
+    /// Sends a request that may be sent.
+    pub(crate) async fn send(
+        &self,
+        operation: &Operation<'_>,
+        request: Request<Body>,
+        deadline: Duration,
+    ) -> Result<Reply, ApiFailure> {
         let reply = tokio::time::timeout(deadline, self.exchange(operation, request)).await;
         let reply = reply.unwrap_or_else(|_| {
             let seconds = deadline.as_secs();
             Err(ApiFailure::unreachable(format!("cannot {operation}: no answer within {seconds} s")))
         });
         reply.map_err(|failure| self.name_the_server(failure))
+    }
+
+    /// What this request counts as.
+    fn kind<B>(&self, operation: &Operation<'_>, request: &Request<B>) -> Kind {
+        match (operation.verb, operation.resource) {
+            ("create", "pods/eviction") | ("delete", "pods") => Kind::Free,
+            ("get", "persistentvolumeclaims" | "persistentvolumes" | "csidrivers" | "daemonsets") => {
+                Kind::Once(operation.to_string())
+            }
+            _ if is_next_page(request) => Kind::Free,
+            _ if self.is_at_leisure => Kind::Leisure,
+            _ => Kind::Call,
+        }
     }
 
     /// Adds the server's address to a failure, because a person needs to know which server does not answer.
@@ -208,15 +232,25 @@ impl Cluster {
         if head.status == StatusCode::UNAUTHORIZED {
             self.shared.refused.store(true, Ordering::Relaxed);
         }
-        let body = Limited::new(body, LONGEST_ANSWER).collect().await.map_err(|error| {
-            error.downcast::<kube::Error>().map_or_else(
-                |_| ApiFailure::other(format!("cannot {operation}: the answer is too long")),
-                |error| classify(operation, &error),
-            )
-        })?;
+        let limit = match head.status.is_success() {
+            false => LONGEST_ERROR,
+            true if operation.name.is_empty() => LONGEST_ANSWER,
+            true => LONGEST_OBJECT,
+        };
+        let (body, is_too_long) = match Limited::new(body, limit).collect().await {
+            Ok(body) => (Vec::from(body.to_bytes()), false),
+            Err(error) => match error.downcast::<kube::Error>() {
+                Ok(error) => return Err(classify(operation, &error)),
+                Err(_) => (Vec::new(), true),
+            },
+        };
         self.shared.server_clock.learn(&head.headers, boot_time());
+        // The refusal of a budget has a `Retry-After` too, and says nothing about the server.
+        if operation.resource != "pods/eviction" {
+            self.pace.note(head.status, &head.headers);
+        }
         let retry_after = retry_after(&head.headers);
-        Ok(Reply { status: head.status, retry_after, body: Vec::from(body.to_bytes()) })
+        Ok(Reply { status: head.status, retry_after, body, is_too_long })
     }
 }
 
@@ -225,7 +259,26 @@ impl Cluster {
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) retry_after: Option<Duration>,
+    /// Empty if it was too long.
     pub(crate) body: Vec<u8>,
+    is_too_long: bool,
+}
+
+/// What is read of an error: it may hold anything besides.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ErrorStatus {
+    kind: String,
+    reason: String,
+    message: Option<String>,
+    details: ErrorDetails,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ErrorDetails {
+    kind: String,
+    name: String,
 }
 
 impl Reply {
@@ -242,20 +295,25 @@ impl Reply {
         if !self.status.is_success() {
             return Err(refused(operation, self.status.as_u16(), &self.message()));
         }
+        if self.is_too_long {
+            return Err(ApiFailure::other(format!("cannot {operation}: {TooLong}")));
+        }
         serde_json::from_slice(&self.body)
             .map_err(|error| ApiFailure::other(format!("cannot {operation}: {}", json_text(&error))))
     }
 
     /// True if the answer is an API server's Status that names this very object as missing.
     pub(crate) fn says_missing(&self, operation: &Operation<'_>) -> bool {
-        let status: Option<Value> = serde_json::from_slice(&self.body).ok();
-        let field =
-            |path: &str| status.as_ref().and_then(|status| status.pointer(path)).and_then(Value::as_str);
+        let Ok(status) = serde_json::from_slice::<ErrorStatus>(&self.body) else { return false };
         self.status == StatusCode::NOT_FOUND
-            && field("/kind") == Some("Status")
-            && field("/reason") == Some("NotFound")
-            && field("/details/kind") == Some(operation.resource)
-            && field("/details/name") == Some(operation.name)
+            && (status.kind.as_str(), status.reason.as_str()) == ("Status", "NotFound")
+            && status.details.kind == operation.resource
+            && status.details.name == operation.name
+    }
+
+    /// True if a page of a list was too long: a shorter one may not be.
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.is_too_long && self.status.is_success()
     }
 
     /// True if the server has forgotten the requested version (410).
@@ -270,13 +328,18 @@ impl Reply {
 
     /// The server's message: that of a Status, otherwise the body.
     fn message(&self) -> String {
-        let text = self.text();
-        let status: Option<Value> = serde_json::from_slice(&self.body).ok();
-        match status.as_ref().and_then(|status| status.get("message")).and_then(Value::as_str) {
-            Some(message) => message.to_owned(),
-            None => text.into_owned(),
+        if self.is_too_long {
+            return "its text is longer than 1 MiB".to_owned();
         }
+        let status: Option<ErrorStatus> = serde_json::from_slice(&self.body).ok();
+        status.and_then(|status| status.message).unwrap_or_else(|| self.text().into_owned())
     }
+}
+
+/// True if the request is for a page of a list after the first.
+pub(crate) fn is_next_page<B>(request: &Request<B>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|pair| pair.starts_with("continue="))
 }
 
 /// The seconds of a `Retry-After` header. The API server never sends the other form, a date.

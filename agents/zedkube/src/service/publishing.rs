@@ -18,7 +18,7 @@ impl Service {
         let watch_error = self.performer.watch_error();
         if watch_error != self.around.watch_error {
             if let Some(text) = &watch_error {
-                tracing::warn!("nodedrain-step: the watches have failed: {text}");
+                tracing::warn!("nodedrain-step: a watch has failed: {text}");
             } else {
                 tracing::info!("nodedrain-step: the watches work again");
             }

@@ -523,6 +523,6 @@ async fn an_overloaded_server_says_when_watches_come_back() {
     let busy = fake_cluster::Reply::text(429, "busy").header("retry-after", "40");
     fake.faults().add(fake_cluster::Fault::on("list", "nodes", fake_cluster::Effect::Answer(busy)));
     assert!(list_nodes(&cluster).await.is_err());
-    let left = cluster.retry_after().left(crate::clock::boot_time()).as_secs();
+    let left = cluster.pace().left(crate::clock::boot_time()).as_secs();
     assert!((30..=40).contains(&left), "{left}");
 }

@@ -131,6 +131,7 @@ impl SnapshotBuilder {
                 false
             });
         }
+        let Some(change) = change else { return false };
         let changed = match change {
             WatchEvent::Node(event) => self.node.apply(event),
             WatchEvent::Pods(event) => self.pods.apply(event),

@@ -15,8 +15,7 @@ use crate::storage::{
 };
 use crate::store::Key;
 use crate::views::{PodFacts, budget_view};
-use crate::watch_client::watch_client;
-use crate::watches::{WatchError, follow, trimmed};
+use crate::watches::{Told, WatchError, follow, trimmed};
 use crate::wire::Cluster;
 
 /// The name of a watch.
@@ -37,7 +36,8 @@ pub(super) struct Update {
     pub(super) source: Source,
     /// True if this update came from the server. The event "a list begins" comes before the server is asked.
     pub(super) is_sign_of_life: bool,
-    pub(super) change: Result<WatchEvent, WatchError>,
+    /// `None` if nothing has changed.
+    pub(super) change: Result<Option<WatchEvent>, WatchError>,
 }
 
 /// An event of a watch, with trimmed objects.
@@ -120,16 +120,14 @@ where
     V: 'static,
 {
     let entry = move |object: &K| ((object.namespace().unwrap_or_default(), object.name_any()), trim(object));
-    follow(
-        Api::<K>::all(watch_client(cluster.client())),
-        config,
-        source.resource(),
-        cluster.retry_after().clone(),
-    )
-    .map(move |event| Update {
-        source,
-        is_sign_of_life: !matches!(event, Ok(Event::Init) | Err(_)),
-        change: event.map(|event| change(trimmed(event, &entry))),
-    })
-    .boxed()
+    follow(cluster, Api::<K>::all, config, source.resource())
+        .map(move |told| Update {
+            source,
+            is_sign_of_life: !matches!(told, Ok(Told::Event(Event::Init)) | Err(_)),
+            change: told.map(|told| match told {
+                Told::Event(event) => Some(change(trimmed(event, &entry))),
+                Told::Lives => None,
+            }),
+        })
+        .boxed()
 }

@@ -11,9 +11,9 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::{CONFIGMAPS, ConfigMap, SlotMap, check_names};
+use crate::failure::ApiFailure;
 use crate::store::Store;
-use crate::watch_client::watch_client;
-use crate::watches::{WatchError, follow, trimmed};
+use crate::watches::{Told, WatchError, follow, trimmed};
 use crate::wire::Cluster;
 
 /// Reports that the ConfigMap may have changed. Dropping it ends the watch.
@@ -23,6 +23,7 @@ use crate::wire::Cluster;
 #[derive(Debug)]
 pub struct SlotWatch {
     changes: watch::Receiver<()>,
+    failed: watch::Receiver<Option<ApiFailure>>,
     /// `None` if no ConfigMap can have this name.
     task: Option<AbortHandle>,
 }
@@ -42,9 +43,10 @@ impl SlotWatch {
     /// keeps it, so that a refusal that lasts is logged once.
     pub fn start(cluster: &Cluster, map: &SlotMap, is_told: &Arc<AtomicBool>) -> Self {
         let (changes, receive) = watch::channel(());
+        let (fail, failed) = watch::channel(None);
         let task = match check_names(&map.operation("watch", CONFIGMAPS, &map.name())) {
             Ok(()) => {
-                let run = run(cluster.clone(), map.clone(), changes, Arc::clone(is_told));
+                let run = run(cluster.clone(), map.clone(), changes, fail, Arc::clone(is_told));
                 Some(tokio::spawn(run).abort_handle())
             }
             Err(failure) => {
@@ -52,7 +54,12 @@ impl SlotWatch {
                 None
             }
         };
-        Self { changes: receive, task }
+        Self { changes: receive, failed, task }
+    }
+
+    /// Failure of the watch, if it has not gone on since.
+    pub fn last_error(&self) -> Option<ApiFailure> {
+        self.failed.borrow().clone()
     }
 
     /// Waits for a change that was not reported before, by any client including this one; several changes are reported
@@ -66,21 +73,33 @@ impl SlotWatch {
     }
 }
 
-async fn run(cluster: Cluster, map: SlotMap, changes: watch::Sender<()>, is_told: Arc<AtomicBool>) {
-    let api = Api::<ConfigMap>::namespaced(watch_client(cluster.client()), &map.namespace);
+async fn run(
+    cluster: Cluster,
+    map: SlotMap,
+    changes: watch::Sender<()>,
+    failed: watch::Sender<Option<ApiFailure>>,
+    is_told: Arc<AtomicBool>,
+) {
+    let api = |client| Api::<ConfigMap>::namespaced(client, &map.namespace);
     let only = Config::default().fields(&format!("metadata.name={}", map.name()));
-    let mut events = pin!(follow(api, only, CONFIGMAPS, cluster.retry_after().clone()));
+    let mut events = pin!(follow(&cluster, api, only, CONFIGMAPS));
     let entry = |found: &ConfigMap| ((String::new(), found.name_any()), found.resource_version());
     let mut versions = Store::default();
     while let Some(event) = events.next().await {
         match event {
-            Ok(event) => {
+            Ok(Told::Lives) => {
+                failed.send_replace(None);
+            }
+            Ok(Told::Event(event)) => {
                 if versions.apply(trimmed(event, entry)) {
                     is_told.store(false, Ordering::Relaxed);
                     changes.send_replace(());
                 }
             }
-            Err(trouble) => log_failure(&trouble, &is_told),
+            Err(trouble) => {
+                log_failure(&trouble, &is_told);
+                failed.send_replace(Some(trouble.failure));
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ async fn a_broken_connection_is_unreachable_and_an_answer_is_never_asked_for_twi
     for effect in [Effect::ResetBefore, Effect::ResetAfter, Effect::Answer(FakeReply::text(503, "busy"))] {
         fake.faults().add(Fault::on("get", "nodes", effect.clone()));
         fake.requests().clear();
-        let failure = cluster.fetch::<Value>(&OPERATION, get_node()).await.unwrap_err();
+        let failure = cluster.fetch::<serde_json::Value>(&OPERATION, get_node()).await.unwrap_err();
         assert!(failure.is_unreachable(), "{effect:?}: {failure}");
         assert_eq!(fake.requests().count("ebb/", "get", "nodes"), 1, "{effect:?}");
     }

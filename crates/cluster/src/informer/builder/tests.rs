@@ -33,7 +33,8 @@ impl Bench {
 
     /// Applies an update as the feed's loop does. True if there is a new snapshot.
     fn tell(&mut self, source: Source, change: Result<WatchEvent, WatchError>) -> bool {
-        let changed = self.builder.apply(Update { source, is_sign_of_life: change.is_ok(), change });
+        let changed =
+            self.builder.apply(Update { source, is_sign_of_life: change.is_ok(), change: change.map(Some) });
         self.builder.ask_for_storage(&mut self.updates);
         if changed {
             self.builder.publish();
