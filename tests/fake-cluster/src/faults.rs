@@ -28,6 +28,8 @@ pub struct Fault {
 pub enum Effect {
     /// The client gets this answer; the request is not carried out.
     Answer(Reply),
+    /// The client gets this answer, and then the text again and again, without an end; the request is not carried out.
+    Endless(Reply, &'static str),
     /// The request is carried out, and the client gets this answer.
     AnswerAfter(Reply),
     /// The request waits, then goes on as usual.

@@ -26,10 +26,11 @@ const MAX_BODY: usize = 3 * 1024 * 1024;
 
 pub(super) type Body = Either<Full<Bytes>, WatchBody>;
 
-/// The answer: a complete reply, or a watch that goes on.
+/// The answer: a complete reply, a watch that goes on, or a reply without an end, of which the body is apart.
 enum Outgoing {
     Reply(Reply),
     Watch(WatchBody),
+    Endless(Reply, WatchBody),
 }
 
 /// Answers a request.
@@ -45,7 +46,7 @@ pub(super) async fn handle(shared: Arc<Shared>, reset: Reset, request: Request<I
     let ticket = shared.log.begin(record(&shared, &parts, &call));
     let outgoing = with_fault(&shared, &reset, &parts, &call).await;
     ticket.answered(match &outgoing {
-        Outgoing::Reply(reply) => reply.code,
+        Outgoing::Reply(reply) | Outgoing::Endless(reply, _) => reply.code,
         Outgoing::Watch(_) => 200,
     });
     respond(outgoing, shared.clock.now())
@@ -59,6 +60,10 @@ async fn with_fault(shared: &Arc<Shared>, reset: &Reset, parts: &Parts, call: &C
     match effect {
         None => perform(shared, parts, call),
         Some(Effect::Answer(reply)) => Outgoing::Reply(reply),
+        Some(Effect::Endless(reply, again)) => {
+            let body = stream::endless(reply.body.clone(), again);
+            Outgoing::Endless(reply, body)
+        }
         Some(Effect::AnswerAfter(reply)) => {
             drop(perform(shared, parts, call));
             Outgoing::Reply(reply)
@@ -146,6 +151,9 @@ fn respond(outgoing: Outgoing, now: Moment) -> Response<Body> {
             (reply.code, reply.content_type, reply.headers, Either::Left(Full::new(reply.body)))
         }
         Outgoing::Watch(body) => (200, "application/json".to_owned(), Vec::new(), Either::Right(body)),
+        Outgoing::Endless(reply, body) => {
+            (reply.code, reply.content_type, reply.headers, Either::Right(body))
+        }
     };
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,4 +1,4 @@
-//! The body of a watch's answer, which grows line by line.
+//! The body of an answer that grows: a watch's, line by line, or one without an end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -45,6 +45,21 @@ pub(super) fn spawn(shared: Arc<Shared>, watch: Watch) -> WatchBody {
     // Subscribed here, not in the task, so that a cut right after the answer's headers counts.
     let cuts = shared.cuts.subscribe();
     tokio::spawn(run(shared, watch, cuts, sender));
+    WatchBody { lines }
+}
+
+/// Starts to send these bytes, then the text again and again until the client hangs up.
+pub(super) fn endless(start: Bytes, again: &str) -> WatchBody {
+    /// So much at a time.
+    const PIECE: usize = 64 * 1024;
+    let (sender, lines) = mpsc::channel(LINES);
+    let piece = Bytes::from(again.repeat((PIECE / again.len().max(1)).max(1)));
+    tokio::spawn(async move {
+        let mut next = start;
+        while sender.send(Ok(next)).await.is_ok() {
+            next = piece.clone();
+        }
+    });
     WatchBody { lines }
 }
 

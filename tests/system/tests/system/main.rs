@@ -4,6 +4,7 @@
 
 mod credentials;
 mod cycles;
+mod endless;
 mod layers;
 mod nonsense;
 mod overrides;
