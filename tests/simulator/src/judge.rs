@@ -11,7 +11,7 @@ mod pauses;
 mod requests;
 mod rest;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, SystemTime};
 
 use fake_cluster::FakeCluster;
@@ -61,8 +61,10 @@ const SLACK: u64 = 20 * SECOND;
 const DRAINS: u64 = 10 * MINUTE;
 /// device-op waits so long for nodeagent, and a moment more.
 const NOT_TAKEN: u64 = 11 * MINUTE;
-/// Most requests of a device's agents within a minute.
-const MOST_REQUESTS: u64 = 1000;
+/// An agent does not count the requests of its first 10 s; they begin a moment before the first one.
+const FIRST_SECONDS: u64 = 11 * SECOND;
+/// Most requests of a device's zedkube within a minute, without those that do not count (`cluster::Pace`).
+const MOST_REQUESTS: usize = 60;
 /// Default of `cordon.tries`.
 const CORDON_TRIES: u32 = 10;
 /// A means is used so often for a command in one boot (`DeviceAction::MOST_TRIES`).
@@ -210,8 +212,14 @@ pub(crate) struct Judge {
     has_lasting: bool,
     /// Number of answers that were drawn in the place of the API server's own for Nodes.
     refusals: u32,
-    /// When requests were counted last, and how many there were.
-    counted: (u64, u64),
+    /// When failed lists were counted last.
+    counted_at: u64,
+    /// When the requests of the last minute came, as far as they count.
+    asked: VecDeque<u64>,
+    /// When the last zedkube to start did so, and its first request after that.
+    first_asked: (u64, Option<u64>),
+    /// The most requests within a minute until now.
+    pub(crate) most_asked: usize,
     /// When watches began to tell again what they had not told; 0 if they never did.
     caught_up_at: u64,
     /// Answers of the API server may come so late.
@@ -227,7 +235,7 @@ impl Judge {
     pub(crate) fn new(limits: Limits) -> Self {
         let (devices, writers, wrong) = (Vec::new(), BTreeMap::new(), Vec::new());
         let (away_since, was_away_since, back_at, hangs) = (None, None, None, None);
-        let (disturbed_at, refusals, counted, blind) = (0, 0, (0, 0), None);
+        let (disturbed_at, refusals, blind) = (0, 0, None);
         let has_lasting = limits.are_tight();
         Self {
             devices,
@@ -241,7 +249,10 @@ impl Judge {
             limits,
             has_lasting,
             refusals,
-            counted,
+            counted_at: 0,
+            asked: VecDeque::new(),
+            first_asked: (0, None),
+            most_asked: 0,
             caught_up_at: 0,
             late_answers: 0,
             next_request: 0,

@@ -38,6 +38,7 @@ const LONGEST: Duration = Duration::from_mins(1);
 /// Runs the real agents in simulated time, with faults drawn from a seed, and judges what happens.
 #[derive(Debug, Parser)]
 #[command(name = "simulate")]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 struct Arguments {
     /// Tell the history of this seed. Without it, run many histories and name those in which something was wrong.
     seed: Option<u64>,
@@ -64,8 +65,13 @@ struct Arguments {
     /// something, and the agent dies in that call; and once for each request to the API server, and that request fails.
     #[arg(long, requires = "seed")]
     every: bool,
+    /// Play the history of this seed once for each kind of lasting fault of the API server, while the first device is idle,
+    /// waits for its slot, and drains, and print the most requests of zedkube within a minute.
+    #[arg(long, requires = "seed")]
+    storms: bool,
     /// Play the history of this seed with this fault only: the agent of the first device dies in its call with this number
-    /// (zedkube:17), or the request to the API server with this number fails (api:17).
+    /// (zedkube:17), the request to the API server with this number fails (api:17), or the fault of --storms with this
+    /// number lasts while the first device is idle, waiting or draining (idle:3).
     #[arg(long, requires = "seed", value_name = "WHO:NUMBER")]
     only: Option<Single>,
 }
@@ -75,6 +81,7 @@ fn main() -> ExitCode {
     let result = match arguments.seed {
         Some(seed) if arguments.shrink => shrink::shrink(seed),
         Some(seed) if arguments.every => every::every(seed),
+        Some(seed) if arguments.storms => every::storms(seed),
         Some(seed) => {
             let left_out = arguments.without.iter().copied().collect();
             tell(seed, Plan { left_out, only: arguments.only })

@@ -105,6 +105,13 @@ impl Order {
             && is_set("/HandedOver/WithoutRecord")
     }
 
+    /// True if the record is in `/run` alone, because an operator's command without a record is handed over or waits. What is
+    /// done meanwhile is not known in the next boot.
+    pub(crate) fn is_off_record(&self, device: &Device) -> bool {
+        let record = self.last(device, WITHOUT);
+        record.get("BootId").and_then(Value::as_str) == Some(&device.boot_id())
+    }
+
     /// "An answer is on record, and in the status, before it is in the report." An operator's order needs no record.
     fn judge_answers(&self, device: &Device, report: &Value) -> Broken {
         let is_answered = |line: &&Value| line.get("Answer").and_then(Value::as_u64) == Some(COMPLETE);

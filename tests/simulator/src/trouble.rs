@@ -143,7 +143,9 @@ impl Trouble {
 
 fn effect_kind(effect: &Effect) -> String {
     match effect {
-        Effect::Answer(reply) | Effect::AnswerAfter(reply) => reply.code.to_string(),
+        Effect::Answer(reply) | Effect::AnswerAfter(reply) | Effect::Endless(reply, _) => {
+            reply.code.to_string()
+        }
         Effect::Delay(_) => "slow".to_owned(),
         Effect::DelayAfter(_) => "late answer".to_owned(),
         Effect::Until(_) => "held request".to_owned(),
@@ -170,6 +172,17 @@ pub(crate) fn draw(limits: &Limits) -> Vec<Vec<(u64, Trouble)>> {
         if chance(4) {
             drawn.push(vec![(any(), what)]);
         }
+    }
+    if chance(5) {
+        // A proxy between the agents and the server ends each watch at once.
+        let ended = Effect::Answer(Reply::text(200, pick(&["", BOOKMARK])));
+        let from = any();
+        let until = from + kernel::below(pick(&[MINUTE, 5 * MINUTE, limits.long]));
+        drawn.push(vec![
+            (from, Trouble::Lasts("watch", "*", ended)),
+            (from, Trouble::CutWatches),
+            (until, Trouble::Over),
+        ]);
     }
     if chance(4) {
         drawn.push(vec![(5 * SECOND, draw_early()), (2 * MINUTE + kernel::below(3 * MINUTE), Trouble::Over)]);
@@ -217,6 +230,53 @@ const REFUSED: [(&str, &str); 6] = [
     ("watch", "persistentvolumeclaims"),
     ("list", "volumeattachments"),
 ];
+
+/// A bookmark, with which some servers end each watch.
+const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
+
+/// The kinds of lasting faults under which the requests of an agent are counted (`--storms`), and their names.
+pub(crate) fn storms() -> Vec<(&'static str, Vec<Trouble>)> {
+    let text = |code, text| Effect::Answer(Reply::text(code, text));
+    let status = |code, reason: &str| {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code});
+        Effect::Answer(Reply::json(code, &status))
+    };
+    let page = json!({"metadata": {"resourceVersion": "7", "continue": "more"}, "items": []});
+    let gone =
+        r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410}}"#;
+    let a_day = Reply::text(429, "busy").header("Retry-After", "86400");
+    let lasting = [
+        ("the connection is reset", ["*", "*"], Effect::ResetBefore),
+        ("no answer", ["*", "*"], Effect::Hang),
+        ("each answer 12 s late", ["*", "*"], Effect::Delay(Duration::from_secs(12))),
+        ("401", ["*", "*"], unauthorized()),
+        ("403", ["*", "*"], forbidden("get", "nodes")),
+        ("404 in plain text", ["*", "*"], text(404, "404 page not found")),
+        ("429", ["*", "*"], text(429, "Too many requests, please try again later.")),
+        ("429, Retry-After a day", ["*", "*"], Effect::Answer(a_day)),
+        ("500", ["*", "*"], status(500, "InternalError")),
+        ("503", ["*", "*"], text(503, "upstream connect error")),
+        ("504", ["*", "*"], Effect::Answer(Reply::timeout())),
+        ("a page of a portal", ["*", "*"], text(200, "<html>sign in</html>")),
+        ("watches end at once", ["watch", "*"], text(200, "")),
+        ("watches end after a bookmark", ["watch", "*"], text(200, BOOKMARK)),
+        ("watches end with 410", ["watch", "*"], text(200, gone)),
+        ("lists have no end", ["list", "*"], Effect::Answer(Reply::json(200, &page))),
+        ("lists have expired", ["list", "*"], status(410, "Expired")),
+        ("each write conflicts", ["patch|update|create", "*"], status(409, "Conflict")),
+        ("slots cannot be read", ["*", "configmaps"], status(500, "InternalError")),
+    ];
+    let lasting = lasting.map(|(name, [verbs, resource], effect)| {
+        let lasts = verbs.split('|').map(|verb| Trouble::Lasts(verb, resource, effect.clone()));
+        (name, lasts.chain([Trouble::CutWatches]).collect())
+    });
+    let others = [
+        ("none", Vec::new()),
+        ("no connection", vec![Trouble::ApiDown]),
+        ("watches are silent", vec![Trouble::SilentWatches("*")]),
+    ];
+    others.into_iter().chain(lasting).collect()
+}
 
 /// Some requests fail.
 fn draw_fault() -> Trouble {
@@ -275,6 +335,19 @@ fn draw_early() -> Trouble {
 /// The API server says that somebody may not do this.
 pub(crate) fn is_refusal(effect: &Effect) -> bool {
     matches!(effect, Effect::Answer(reply) if matches!(reply.code, 401 | 403))
+}
+
+/// A server that meets all requests so is away.
+pub(crate) fn is_outage(effect: &Effect) -> bool {
+    match effect {
+        Effect::Answer(reply) => reply.code >= 500,
+        Effect::ResetBefore | Effect::ResetAfter | Effect::Hang | Effect::HangAfter => true,
+        Effect::Endless(..)
+        | Effect::AnswerAfter(_)
+        | Effect::Delay(_)
+        | Effect::DelayAfter(_)
+        | Effect::Until(_) => false,
+    }
 }
 
 fn draw_effect() -> Effect {

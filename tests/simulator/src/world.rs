@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::coverage::{Extent, Seen};
 use crate::device::Device;
 use crate::eve::{self, Eve};
-use crate::every::{NEVER, Single};
+use crate::every::{MOST_REQUESTS, NEVER, Phase, Single};
 use crate::judge::{Action, Judge};
 use crate::kernel;
 use crate::limits::Limits;
@@ -85,7 +85,7 @@ pub(crate) fn history(Plan { left_out, only }: Plan) -> Result<Vec<String>> {
     }
     kernel::draw_faults(false);
     world.run()?;
-    if only.is_some() && (kernel::is_doomed() || world.unmet.is_some()) {
+    if only.is_some() && (kernel::is_doomed() || world.unmet.is_some() || !world.aimed.is_empty()) {
         kernel::add_line(NEVER);
     }
     Ok(world.end())
@@ -273,6 +273,23 @@ impl World {
                 tell("world", &format!("fault: the request after {number} others: {effect:?}"));
                 self.unmet = Some(effect.clone());
                 self.cluster.faults().add(fake_cluster::Fault::on("*", "*", effect).after(number));
+            }
+            Single::Storm(state, number) => self.plan_storm(state, number),
+        }
+    }
+
+    /// The API server fails in this way for half an hour, from when the first device comes into this state.
+    fn plan_storm(&mut self, state: Phase, number: u32) {
+        let troubles = trouble::storms().into_iter().nth(number.try_into().unwrap_or(usize::MAX));
+        for trouble in troubles.map_or_else(Vec::new, |(_, troubles)| troubles) {
+            let fault = Fault::Lasting(trouble, HOUR / 2);
+            match state {
+                Phase::Idle => {
+                    self.plan.retain(|_, what| !what.is_wanted());
+                    self.at(MINUTE, Happening::Fault(0, fault));
+                }
+                Phase::Waiting => self.aimed.push(("Waiting", 0, fault)),
+                Phase::Draining => self.aimed.push(("Attempting", 0, fault)),
             }
         }
     }
@@ -550,6 +567,7 @@ impl World {
             device.kill_all();
         }
         self.seen.lines().for_each(|line| kernel::add_line(&line));
+        kernel::add_line(&format!("{MOST_REQUESTS}{}", self.judge.most_asked));
         kernel::add_line(&Extent { parts: self.parts, drains: self.drains, faults: self.faults }.line());
         tell("world", &format!("the history ends after {} s", kernel::now() / SECOND));
         self.judge.into_wrong()

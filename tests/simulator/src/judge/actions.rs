@@ -92,7 +92,7 @@ impl Judge {
         let known = &mut self.devices[index];
         known.trials.begins(operation);
         // Its counter is not recorded, so the next command may have the same.
-        let is_counted = !known.order.is_without_record(device, operation);
+        let is_counted = !known.order.is_off_record(device);
         let tries = known.tried.entry(command.clone()).or_default();
         *tries += 1;
         let tries = *tries;

@@ -52,6 +52,9 @@ impl Judge {
         self.next_request = next;
         for request in &asked {
             self.judge_request(cluster, devices, request);
+            if counts(request) {
+                self.asked.push_back(u64::try_from(request.at.as_nanos()).unwrap_or(u64::MAX));
+            }
         }
         for (index, device) in devices.iter().enumerate() {
             if !self.devices[index].has_eve {
@@ -250,6 +253,18 @@ impl Judge {
         let blind = self.blind.is_some_and(|(_, end)| end.is_none_or(|end| now - end < WATCHES_ARE_BACK));
         blind || self.disturbed_at + WATCHES_ARE_BACK > now && self.disturbed_at > 0
     }
+}
+
+/// The request counts for the limit of an agent.
+fn counts(request: &Request) -> bool {
+    let is_page = request.query.split('&').any(|pair| pair.starts_with("continue="));
+    let is_free = match (request.verb.as_str(), request.resource.as_str()) {
+        ("create", "pods/eviction") | ("delete", "pods") => true,
+        // A drain reads each of them once.
+        ("get", "persistentvolumeclaims" | "persistentvolumes" | "csidrivers" | "daemonsets") => true,
+        _ => is_page,
+    };
+    request.user_agent.ends_with("zedkube") && !is_free
 }
 
 /// The request lists the pods of this node.

@@ -49,6 +49,8 @@ pub(super) struct Drain {
     /// Since when the node has had no pods and no volumes.
     empty_since: Option<u64>,
     looked_at: u64,
+    /// When the API server last answered a request to remove a pod.
+    asked_at: u64,
     /// Complained about in this attempt.
     has_complaint: bool,
 }
@@ -104,6 +106,8 @@ pub(super) struct Server {
     stops_detaching: bool,
     /// Some requests were drawn to hang: such a one fails only after [`CALL_DEADLINE`].
     calls_hang: bool,
+    /// Some evictions were drawn to be slow: the pods of an owner then leave one after the other.
+    has_slow_evictions: bool,
     budgets: BTreeMap<String, Budget>,
     /// Lists that have failed, by what they list, when they were counted last.
     failed: BTreeMap<String, u64>,
@@ -165,6 +169,8 @@ impl Judge {
         let server = &mut self.server;
         let hangs = |effect: &Effect| matches!(effect, Effect::Hang | Effect::HangAfter);
         server.calls_hang |= matches!(trouble, Trouble::Fault(_, _, effect, _) if hangs(effect));
+        server.has_slow_evictions |=
+            matches!(trouble, Trouble::Fault(_, "*" | "pods/eviction", Effect::Delay(_), _));
         server.has_blind_scheduler = match trouble {
             Trouble::BlindScheduler => true,
             Trouble::SchedulerSees | Trouble::Over => false,
@@ -221,6 +227,7 @@ impl Judge {
             }
         }
         let Some(index) = devices.iter().position(|device| device.node == asked.node) else { return };
+        self.devices[index].drain.asked_at = now;
         let new = || Pod { seen_at: now, ..Pod::default() };
         let pod = self.devices[index].drain.pods.entry(asked.uid.clone()).or_insert_with(new);
         pod.asked = Some((now, asked.answer));
@@ -311,14 +318,17 @@ impl Judge {
         let failed = if before == 0 || last - before > 2 * MINUTE { before } else { last };
         let is_fresh = after(server.max(after(failed, HANGS)), STALE_SCHEDULER);
         let retry = self.limits.evict_retry;
-        // Whoever was suspended does not know how long the API server was away meanwhile.
+        // Whoever was suspended does not know how long the API server was away meanwhile, and may not begin all watches at
+        // once: by its clock it has just begun others (`cluster::Pace`).
         let resumed = after(known.suspended_until, WATCHES_ARE_BACK + STALE_SCHEDULER);
         // Nor is it known how long watches have failed that were cut, or silent, or what pods came meanwhile.
         let is_disturbed =
             self.caught_up_at.max(self.server.troubled_at).max(known.disturbed_at) + CALM > since;
         let wrong = known.drain.empty(own.max(is_fresh).max(resumed)).filter(|_| !is_disturbed);
         let last = if self.server.calls_hang { after(last, CALL_DEADLINE) } else { last };
-        let wrong = wrong.or_else(|| known.drain.waiting(own.max(server).max(last), since, retry));
+        let last = if self.server.has_slow_evictions { last.max(known.drain.asked_at) } else { last };
+        let wrong =
+            wrong.or_else(|| known.drain.waiting(own.max(server).max(last).max(resumed), since, retry));
         // In an outage nothing is refused.
         let answers = self.away_since.is_none() && now - self.back_at.unwrap_or_default() > REFUSED;
         let refused =

@@ -5,8 +5,8 @@ use schemas::Agent;
 use serde_json::Value;
 
 use super::{
-    AGREES, CALM, COMPLETE, DRAINS, FAILED, FAILED_CORDON, HEARD, Judge, MOST_REQUESTS, NOT_REQUESTED,
-    NOT_SUPPORTED, NOT_TAKEN, SIGN_OF_LIFE, WATCHES_ARE_BACK, left_on,
+    AGREES, CALM, COMPLETE, DRAINS, FAILED, FAILED_CORDON, FIRST_SECONDS, HEARD, Judge, Known, MOST_REQUESTS,
+    NOT_REQUESTED, NOT_SUPPORTED, NOT_TAKEN, SIGN_OF_LIFE, WATCHES_ARE_BACK, left_on,
 };
 use crate::device::Device;
 use crate::kernel;
@@ -15,7 +15,6 @@ use crate::world::{MINUTE, SECOND, is_unschedulable};
 impl Judge {
     /// Judges what can be seen at any time.
     pub(crate) fn look(&mut self, cluster: &FakeCluster, devices: &[Device]) {
-        self.judge_requests(cluster);
         self.look_at_server(cluster);
         self.look_at_hangs(cluster);
         // A watch whose answer never begins shows nothing.
@@ -24,6 +23,7 @@ impl Judge {
             self.watches_catch_up();
         }
         self.look_at_answers(cluster, devices);
+        self.judge_requests(cluster, devices);
         let is_calm = self.is_calm(cluster);
         for (index, device) in devices.iter().enumerate() {
             if self.is_away(index) {
@@ -55,20 +55,33 @@ impl Judge {
     }
 
     /// "The API server is not asked more often than need be."
-    pub(super) fn judge_requests(&mut self, cluster: &FakeCluster) {
-        let (at, before) = self.counted;
+    fn judge_requests(&mut self, cluster: &FakeCluster, devices: &[Device]) {
         let now = kernel::now();
-        if now - at < MINUTE {
-            return;
+        // The first seconds of a process do not count, from its first request on: before that it may wait for a slow disk.
+        // Its clock stands still while the device is suspended.
+        let begun = |(device, known): (&Device, &Known)| {
+            known.suspended_until.max(now - device.runs_for(Agent::Zedkube))
+        };
+        let begun = devices.iter().zip(&self.devices).map(begun).max().unwrap_or_default();
+        if self.first_asked.0 != begun {
+            self.first_asked = (begun, None);
         }
-        let count = cluster.requests().count("*", "*", "*");
-        self.counted = (now, count);
-        let most = MOST_REQUESTS * self.devices.len() as u64 * (now - at).div_ceil(MINUTE);
-        if count - before > most {
-            let what = format!("{} requests in {} s", count - before, (now - at) / SECOND);
+        let first = self.first_asked.1.or_else(|| self.asked.iter().copied().find(|at| *at >= begun));
+        self.first_asked.1 = first;
+        let from = first.map_or(begun, |first| first + FIRST_SECONDS);
+        while self.asked.front().is_some_and(|at| *at < from || at + MINUTE <= now) {
+            self.asked.pop_front();
+        }
+        self.most_asked = self.most_asked.max(self.asked.len());
+        if self.asked.len() > MOST_REQUESTS * devices.len() {
+            let what = format!("{} requests within a minute", self.asked.len());
+            self.asked.clear();
             self.complain("the API server is not asked more often than need be", &what);
         }
-        self.judge_failed_lists(cluster, (now - at).div_ceil(MINUTE));
+        if now - self.counted_at >= MINUTE {
+            self.judge_failed_lists(cluster, (now - self.counted_at).div_ceil(MINUTE));
+            self.counted_at = now;
+        }
     }
 
     /// "The report never contradicts the world for longer than 2 s."

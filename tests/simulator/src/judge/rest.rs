@@ -8,6 +8,8 @@ use super::{GHOST, Judge};
 use crate::device::{Device, image_id};
 use crate::world::is_unschedulable;
 
+const DEVICE_OP_STATUS: &str = "/run/zedagent/DeviceOpStatus/global.json";
+
 impl Judge {
     /// What is not at rest yet.
     pub(crate) fn missing(&self, cluster: &FakeCluster, devices: &[Device]) -> Vec<String> {
@@ -15,18 +17,19 @@ impl Judge {
         for (device, known) in devices.iter().zip(&self.devices) {
             // EVE's zedkube publishes an operator's order as it is, and answers nobody else then.
             let is_confused = known.has_eve && known.overridden_at.is_some();
-            if known.is_wanted_here && !known.has_no_means && !is_confused {
+            let is_stuck = known.has_no_means || is_worn_out(device);
+            if known.is_wanted_here && !is_stuck && !is_confused {
                 missing.push(format!("the reboot of an operator on {} is not done", device.node));
             }
             for (operation, counter) in &known.wanted {
-                if !known.has_no_means && !is_confused && !is_settled(device, *operation, *counter) {
+                if !is_stuck && !is_confused && !is_settled(device, *operation, *counter) {
                     missing.push(format!("{operation} {counter} of {} is not done", device.node));
                 }
             }
             let runs = device.version();
             // It answers the first who asks, and nobody else. One who takes its command back leaves the other waiting.
             let is_left_waiting = known.has_eve && !known.taken_back.is_empty();
-            if !known.has_no_means
+            if !is_stuck
                 && !is_confused
                 && !is_left_waiting
                 && !known.wanted_image.is_empty()
@@ -62,10 +65,17 @@ impl Judge {
     }
 }
 
+/// True if device-op says that nodeagent has begun a command so often in this boot that it does not try again.
+fn is_worn_out(device: &Device) -> bool {
+    device
+        .text(DEVICE_OP_STATUS)
+        .is_some_and(|text| text.contains("times in this boot and the device is still up"))
+}
+
 /// True if device-op says that it does not carry this command of the controller out, and why: it is the first of its
 /// kind that a device sees, for example because the disk took no record until then, or it has failed for good.
 fn is_settled(device: &Device, operation: Operation, counter: u32) -> bool {
-    let text = device.text("/run/zedagent/DeviceOpStatus/global.json").unwrap_or_default();
+    let text = device.text(DEVICE_OP_STATUS).unwrap_or_default();
     let status: Option<DeviceOpStatus> = parse(text.as_bytes()).ok();
     let is_it = |line: &CommandLine| {
         (line.source, line.operation, line.counter) == (Source::Controller, operation, counter)

@@ -12,7 +12,7 @@ use super::{MINUTE, SECOND, UNFREEZE, World, is_unschedulable, pick};
 use crate::judge::GHOST;
 use crate::kernel::{self, DiskFault};
 use crate::story::tell;
-use crate::trouble::{Trouble, is_refusal};
+use crate::trouble::{Trouble, is_outage, is_refusal};
 
 /// A call to the API server that takes longer fails, unless calls before it did, too.
 const CALL_DEADLINE: Duration = Duration::from_secs(10);
@@ -54,7 +54,9 @@ impl World {
                     self.judge.all_is_refused(!trouble.is_over());
                 }
                 let is_slow = |delay: &Duration| *delay >= CALL_DEADLINE;
-                if matches!(trouble, Trouble::Lasts(_, "nodes", Effect::Delay(delay)) if is_slow(delay)) {
+                let is_slow_call =
+                    matches!(trouble, Trouble::Lasts(_, "nodes", Effect::Delay(delay)) if is_slow(delay));
+                if is_slow_call || matches!(trouble, Trouble::Lasts("*", "*", effect) if is_outage(effect)) {
                     self.judge.calls_hang();
                 }
             }

@@ -38,6 +38,11 @@ impl Happening {
         matches!(self, Self::Eve(..) | Self::Written(..))
     }
 
+    /// The controller wants something of a device.
+    pub(super) const fn is_wanted(&self) -> bool {
+        matches!(self, Self::Command { is_wanted: true, .. } | Self::Image(..))
+    }
+
     /// The device that it concerns, and its kind, for the coverage; None if it is no fault.
     pub(super) fn fault(&self) -> Option<(Option<usize>, String)> {
         match self {
