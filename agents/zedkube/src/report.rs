@@ -137,7 +137,7 @@ fn slot(state: &State, time: &ShownTime) -> Slot {
 /// disk.
 fn reason(state: &State, around: &Surroundings) -> String {
     let is_attempting = matches!(state.phase, Phase::Attempting { .. });
-    // Without the API server the session's reason says so.
+    // While the API server is away, the session's own reason says so.
     let is_shown = is_attempting || state.api.away_since.is_none();
     let watch_error = around.watch_error.clone().filter(|_| is_shown);
     let held_up = [&around.unrecorded, &around.hanging].into_iter().flatten().cloned();

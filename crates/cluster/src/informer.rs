@@ -75,7 +75,7 @@ impl Informer {
 
     /// Failure of a watch, if no event has come from that watch since: the snapshot may be out of date.
     ///
-    /// A watch that was answered again counts after a second, so this failure may be just over; to be sure, ask the
+    /// A watch that is answered again counts as working after a second, so this failure may just be over; to be sure, ask the
     /// server ([`crate::get_node`]). Some refusals are only in the log: those that the snapshot itself contains, and
     /// those that it does not need (VolumeAttachments, CSIDrivers, other Nodes).
     pub fn last_error(&self) -> Option<ApiFailure> {

@@ -30,7 +30,7 @@ const MOST_WATCHES: usize = 24;
 /// Most other requests of an agent within a minute. A node that waits for a slot sends about 25.
 const MOST_CALLS: usize = 36;
 
-/// Most of [`MOST_CALLS`] that no decision depends on, so that none waits for them.
+/// Most calls of [`MOST_CALLS`] on which no decision depends, so that a call on which one depends never waits for them alone.
 const MOST_AT_LEISURE: usize = 16;
 
 /// Any time of this length has no more requests than these. It is longer than a minute, because one request may be on its
@@ -57,7 +57,8 @@ pub(crate) enum Kind {
     Leisure,
     /// An object that a drain reads once, by its name. If it is read again, that counts as a call.
     Once(String),
-    /// It is not limited: an eviction, which has a pause of its own for each pod, and a page of a list after the first.
+    /// A request that is not limited: an eviction, which has a pause of its own for each pod, and a page of a list after
+    /// the first.
     Free,
 }
 
@@ -356,7 +357,8 @@ mod tests {
         );
     }
 
-    /// Sends as many of these as it may at once, then counts for ten minutes how many fit into each minute.
+    /// Asks to send one request of each of these kinds ten times a second for ten minutes. The most that were admitted
+    /// within [`WINDOW`].
     fn most_in_a_minute(kinds: &[Kind]) -> usize {
         let begun = Instant::now();
         let mut sent = Sent::new(begun);

@@ -47,7 +47,7 @@ pub struct Attempt {
     volumes: Volumes,
     turns: Turns,
     relists: Relists,
-    /// Time of the last inquiry about blocked pods, and their number.
+    /// Time of the last inquiry about blocked pods, and how many inquiries there were.
     inquired: Option<(Moment, u32)>,
     findings: Arc<Findings>,
     /// True if pods came after the first snapshot, or left that tolerate the cordon and so may come back.

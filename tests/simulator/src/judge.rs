@@ -61,7 +61,7 @@ const SLACK: u64 = 20 * SECOND;
 const DRAINS: u64 = 10 * MINUTE;
 /// device-op waits so long for nodeagent, and a moment more.
 const NOT_TAKEN: u64 = 11 * MINUTE;
-/// An agent does not count the requests of its first 10 s; they begin a moment before the first one.
+/// An agent does not count the requests of its first 10 s, which begin a moment before its first request.
 const FIRST_SECONDS: u64 = 11 * SECOND;
 /// Most requests of a device's zedkube within a minute, without those that do not count (`cluster::Pace`).
 const MOST_REQUESTS: usize = 60;

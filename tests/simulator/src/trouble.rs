@@ -337,7 +337,7 @@ pub(crate) fn is_refusal(effect: &Effect) -> bool {
     matches!(effect, Effect::Answer(reply) if matches!(reply.code, 401 | 403))
 }
 
-/// A server that meets all requests so is away.
+/// True if an API server counts as away while every request has this effect.
 pub(crate) fn is_outage(effect: &Effect) -> bool {
     match effect {
         Effect::Answer(reply) => reply.code >= 500,

@@ -58,7 +58,7 @@ impl Judge {
     fn judge_requests(&mut self, cluster: &FakeCluster, devices: &[Device]) {
         let now = kernel::now();
         // The first seconds of a process do not count, from its first request on: before that it may wait for a slow disk.
-        // Its clock stands still while the device is suspended.
+        // The clock of the process stands still while the device is suspended.
         let begun = |(device, known): (&Device, &Known)| {
             known.suspended_until.max(now - device.runs_for(Agent::Zedkube))
         };

@@ -55,7 +55,7 @@ fn cases() -> Vec<Case> {
     .into()
 }
 
-/// The program with so little memory that more than [`MEMORY`] ends it.
+/// Writes a script that starts the program with a limit of [`MEMORY`]: the program ends if it needs more.
 fn confined(folder: &Path) -> Result<PathBuf> {
     let path = folder.join("confined");
     let mut file = File::create(&path)?;
