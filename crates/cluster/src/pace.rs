@@ -23,19 +23,21 @@ use crate::wire::{CALL_DEADLINE, retry_after};
 /// Longest deadline of one page of a list: the API server itself gives up after 60 s.
 pub(crate) const LONGEST_PAGE: Duration = Duration::from_mins(1);
 
-/// Most requests of an agent within a minute that begin a watch, or a list of one. A drain of a node with volumes begins
-/// with nine watches, two requests each.
-const MOST_WATCHES: usize = 24;
+/// Most requests of an agent within any minute.
+const MOST: usize = 60;
 
-/// Most other requests of an agent within a minute. A node that waits for a slot sends about 25.
+/// Most of [`MOST`] that begin a watch, or a list of one, so that some are left for calls. A drain of a node with volumes
+/// begins with nine watches, two requests each: two drains within a minute do not wait.
+const MOST_WATCHES: usize = 44;
+
+/// Most of [`MOST`] that are calls, so that some are left for watches. A node that waits for a slot sends about 25.
 const MOST_CALLS: usize = 36;
 
 /// Most calls of [`MOST_CALLS`] on which no decision depends, so that a call on which one depends never waits for them alone.
 const MOST_AT_LEISURE: usize = 16;
 
-/// Any time of this length has no more requests than these. It is longer than a minute, because one request may be on its
-/// way for longer than the next one, and the server is to get no more within a minute.
-const WINDOW: Duration = Duration::from_secs(65);
+/// The time that these limits are for.
+const WINDOW: Duration = Duration::from_mins(1);
 
 /// Requests of an agent's first seconds are not limited: it has to learn where it stands.
 const START: Duration = Duration::from_secs(10);
@@ -81,8 +83,8 @@ struct Shared {
 }
 
 impl Pace {
-    /// For an agent, which runs for ever beside many others: at most 60 requests in any minute, of which 24 are for
-    /// watches. Evictions, the pages of one list after the first, objects that a drain reads once by name, and the first
+    /// For an agent, which runs for ever beside many others: at most 60 requests in any minute, of which at most 44 are
+    /// for watches and at most 36 are calls. Evictions, the pages of one list after the first, objects that a drain reads once by name, and the first
     /// 10 s do not count. A request that is one too many waits.
     pub fn of_an_agent() -> Self {
         Self(Arc::new(Shared { sent: Some(Mutex::new(Sent::new(Instant::now()))), ..Shared::default() }))
@@ -175,6 +177,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 struct Sent {
     begun: Instant,
+    all: VecDeque<Instant>,
     watches: VecDeque<Instant>,
     calls: VecDeque<Instant>,
     at_leisure: VecDeque<Instant>,
@@ -186,7 +189,15 @@ struct Sent {
 impl Sent {
     fn new(begun: Instant) -> Self {
         let none = VecDeque::new;
-        Self { begun, watches: none(), calls: none(), at_leisure: none(), read: BTreeSet::new(), told: None }
+        Self {
+            begun,
+            all: none(),
+            watches: none(),
+            calls: none(),
+            at_leisure: none(),
+            read: BTreeSet::new(),
+            told: None,
+        }
     }
 
     /// Counts a request as sent now. If it may not be sent yet, gives the time at which to ask again.
@@ -199,28 +210,31 @@ impl Sent {
         if is_read_first || *kind == Kind::Free {
             return None;
         }
-        let (is_watch, is_at_leisure) = (*kind == Kind::Watch, *kind == Kind::Leisure);
-        let all = if is_watch { (&mut self.watches, MOST_WATCHES) } else { (&mut self.calls, MOST_CALLS) };
-        let leisure = is_at_leisure.then_some((&mut self.at_leisure, MOST_AT_LEISURE));
-        let mut counted: Vec<_> = std::iter::once(all).chain(leisure).collect();
+        let of_kind = match kind {
+            Kind::Watch => (&mut self.watches, MOST_WATCHES),
+            Kind::Call | Kind::Leisure | Kind::Once(_) | Kind::Free => (&mut self.calls, MOST_CALLS),
+        };
+        let leisure = (*kind == Kind::Leisure).then_some((&mut self.at_leisure, MOST_AT_LEISURE));
+        let mut counted: Vec<_> = [(&mut self.all, MOST), of_kind].into_iter().chain(leisure).collect();
         let room_at = counted.iter_mut().filter_map(|(sent, most)| room_at(sent, *most, now)).max();
         match room_at {
-            Some(_) => self.tell(is_watch, now),
+            Some(_) => self.tell(now),
             None => counted.into_iter().for_each(|(sent, _)| sent.push_back(now)),
         }
         room_at
     }
 
-    fn tell(&mut self, is_watch: bool, now: Instant) {
+    fn tell(&mut self, now: Instant) {
         if self.told.is_some_and(|told| now < told + TOLD_EVERY) {
             return;
         }
         self.told = Some(now);
-        let (most, what) =
-            if is_watch { (MOST_WATCHES, "watches and their lists") } else { (MOST_CALLS, "other calls") };
         tracing::warn!(
-            "this agent has sent {most} requests to the API server within a minute for {what}, which is the limit: further \
-             ones wait; the API server fails or ends requests, or something changes all the time"
+            "this agent has sent {} requests to the API server within a minute, {} of them for watches and their lists, and \
+             may send {MOST}, {MOST_WATCHES} of them for watches and {MOST_CALLS} for the rest: further ones wait; the API \
+             server fails or ends requests, or something changes all the time",
+            self.all.len(),
+            self.watches.len()
         );
     }
 }
@@ -381,11 +395,12 @@ mod tests {
     fn an_agent_never_sends_more_than_sixty_requests_within_a_minute() {
         let read = || Kind::Once("get persistentvolumes a".to_owned());
         for (kinds, most) in [
-            (vec![Kind::Watch], 24),
+            (vec![Kind::Watch], 44),
             (vec![Kind::Call], 36),
             (vec![Kind::Leisure], 16),
             (vec![Kind::Leisure, Kind::Call], 36),
             (vec![read()], 37),
+            (vec![Kind::Watch, Kind::Call], 60),
             (vec![Kind::Watch, Kind::Call, Kind::Leisure, read()], 61),
         ] {
             assert_eq!(most_in_a_minute(&kinds), most, "{kinds:?}");
@@ -405,7 +420,7 @@ mod tests {
         assert_eq!(all(|_| Kind::Free, later), 1_000);
         assert_eq!(all(|_| Kind::Call, later), MOST_CALLS);
         assert_eq!(all(|_| Kind::Leisure, later), 0, "what is at leisure gives way");
-        assert_eq!(all(|_| Kind::Watch, later), MOST_WATCHES, "calls and watches do not wait for each other");
+        assert_eq!(all(|_| Kind::Watch, later), MOST - MOST_CALLS, "calls leave room for watches");
     }
 
     #[tokio::test(start_paused = true)]
