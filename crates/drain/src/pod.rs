@@ -357,10 +357,14 @@ impl Track {
         self.last_sent.iter().flat_map(|sent| sent.budgets.names())
     }
 
-    /// True if the pod's eviction is in flight, or accepted and not yet visible in the status of its budgets.
+    /// True if the pod's eviction is in flight, or accepted and not yet visible in the status of its budgets; or if it is to
+    /// be deleted next in the budgets' spite.
     pub(crate) fn uses_budgets(&self, pod: &PodView, budgets: &[BudgetView]) -> bool {
         let is_invisible = |sent: &LastSent| sent.budgets == fingerprint(pod, budgets);
-        self.is_in_flight() || (self.is_leaving() && self.last_sent.as_ref().is_some_and(is_invisible))
+        let is_next = self.by == DeletionMethod::Escalation && self.stage == Stage::Waiting;
+        self.is_in_flight()
+            || is_next
+            || (self.is_leaving() && self.last_sent.as_ref().is_some_and(is_invisible))
     }
 
     /// Time when the server answered that the pod is gone, while the watches still show it.

@@ -5,7 +5,7 @@
 //!
 //! Only refusals in a row count: a budget that allows the eviction of another pod works, so the count restarts for all
 //! its pods. And pods of one budget are deleted one at a time, [`Policy::retry`] apart, because the budget exists to
-//! keep the others up.
+//! keep the others up. While an eviction of one is on its way, none is deleted: the budget may allow it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -112,6 +112,9 @@ impl Pods {
 
     fn escalates_at(&self, track: &Track, deadline: Moment, policy: &Policy) -> Option<Moment> {
         let since = track.refused_since().filter(|_| track.may_escalate())?;
+        if self.others(track).any(Track::is_in_flight) {
+            return None;
+        }
         let budgets = budgets(track);
         let history = || budgets.iter().filter_map(|budget| self.history.get(budget));
         let let_go = history().filter_map(|history| history.let_go).max();

@@ -184,6 +184,21 @@ fn pods_of_one_budget_are_deleted_one_at_a_time_and_a_retry_apart() {
 }
 
 #[test]
+fn a_pod_is_not_deleted_while_its_budget_may_let_another_go() {
+    let (mut bench, _) = shut(MaxRetries::Times(1), 2);
+    assert_eq!(evicted(&bench.answer("1", refusal())), ["2"]);
+    assert_eq!(DELETE(&bench.after(Duration::from_secs(20))), [], "the answer for 2 is not known");
+    assert_eq!(DELETE(&bench.answer("2", refusal())), [None]);
+
+    // After a suspend the deletion of one and a retry of the other are due at the same time.
+    let (mut bench, _) = shut(MaxRetries::Times(3), 2);
+    bench.answer("1", refusal());
+    bench.answer("2", refusal());
+    let effects = bench.after(Duration::from_mins(5));
+    assert_eq!((DELETE(&effects), evicted(&effects)), (vec![None], vec!["1"]));
+}
+
+#[test]
 fn a_deletion_that_reaches_the_server_late_holds_the_next_from_then_on() {
     let (mut bench, mut pods) = shut(MaxRetries::Times(1), 2);
     // The first one is due after 20 s.
