@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainStatus, Outcome};
 
-/// Choice for the case that zedkube has been away for `drain.start.timeout`.
+/// Choice for the case that zedkube has been away, or has hung, for `drain.start.timeout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnTimeout {
@@ -27,7 +27,7 @@ pub const NOT_DRAINED: &str = "NOT DRAINED";
 pub enum ZedkubeSeen {
     /// Our zedkube runs: its lock is held, or its process lives.
     Running,
-    /// Our zedkube runs, but its main loop has made no progress for at least `drain.start.timeout`.
+    /// Our zedkube runs, but its main loop makes no progress.
     Hung {
         /// Time without progress, in milliseconds.
         silent_ms: u64,
@@ -69,7 +69,7 @@ pub struct GateFacts {
     pub seen_other_status_since_publish: Option<bool>,
     /// `Valid` of an initialised `EdgeNodeClusterConfig`; `None` without one. Used only beside EVE's zedkube.
     pub cluster_config_valid: Option<bool>,
-    /// Time for which zedkube has been away, in milliseconds, not counting suspend: [`Absence::observe`].
+    /// Time for which zedkube has been away or has hung, in milliseconds, not counting suspend: [`Absence::observe`].
     pub absent_ms: u64,
     /// `drain.start.timeout` in milliseconds.
     pub start_timeout_ms: u64,
@@ -124,6 +124,8 @@ pub enum ProceedReason {
     Passed,
     /// zedkube was away for too long.
     ZedkubeAway,
+    /// zedkube hung for too long.
+    ZedkubeHung,
     /// EVE's zedkube answered COMPLETE to us.
     EveComplete,
     /// EVE's zedkube answered NOTSUPPORTED, and there is no cluster.
@@ -135,7 +137,7 @@ impl ProceedReason {
     /// [`NOT_DRAINED`].
     pub const fn is_undrained(self) -> bool {
         match self {
-            Self::ZedkubeAway | Self::Disabled | Self::Passed => true,
+            Self::ZedkubeAway | Self::ZedkubeHung | Self::Disabled | Self::Passed => true,
             Self::Answered(Some(outcome)) => !is_nothing_left(outcome),
             Self::NotAMember | Self::Answered(None) | Self::EveComplete | Self::EveNotSupported => false,
         }
@@ -161,6 +163,7 @@ impl ProceedReason {
             }
             Self::Passed => "an operator let it pass beside a zedkube that hangs",
             Self::ZedkubeAway => "zedkube did not run for drain.start.timeout",
+            Self::ZedkubeHung => "zedkube hung for drain.start.timeout",
             Self::EveComplete => "the drain is complete",
             Self::EveNotSupported => "zedkube does not drain this device and there is no cluster",
         }
@@ -193,6 +196,7 @@ impl fmt::Display for ProceedReason {
             | Self::Answered(None)
             | Self::Passed
             | Self::ZedkubeAway
+            | Self::ZedkubeHung
             | Self::EveComplete
             | Self::EveNotSupported => Ok(()),
         }
@@ -213,10 +217,14 @@ pub enum DeferReason {
         /// When the device goes down undrained, in milliseconds away; `None` if the agent waits without limit.
         limit_ms: Option<u64>,
     },
-    /// zedkube runs and hangs. No time-out ends this wait.
+    /// zedkube runs and hangs.
     Hung {
         /// Time since its main loop last made progress, in milliseconds.
         silent_ms: u64,
+        /// Time for which the agent has waited for it, in milliseconds.
+        absent_ms: u64,
+        /// When the device goes down undrained, in milliseconds of that wait; `None` if the agent waits without limit.
+        limit_ms: Option<u64>,
     },
     /// EVE's zedkube works on another request and would lose ours (D21).
     EveBusy(DrainStatus),
@@ -232,18 +240,13 @@ impl fmt::Display for DeferReason {
             Self::Draining(Some(status)) => write!(formatter, "the drain is not finished: {status}"),
             Self::Draining(None) => formatter.write_str("the drain is not finished"),
             Self::Starting => formatter.write_str("zedkube is starting"),
-            Self::Away { absent_ms, limit_ms: Some(limit) } => {
-                write!(formatter, "zedkube does not run ({} s of {} s)", absent_ms / 1000, limit / 1000)
+            Self::Away { absent_ms, limit_ms } => {
+                formatter.write_str("zedkube does not run")?;
+                write_wait(formatter, *absent_ms, *limit_ms)
             }
-            Self::Away { absent_ms, limit_ms: None } => {
-                write!(
-                    formatter,
-                    "zedkube does not run ({} s); drain.start.on-timeout = wait",
-                    absent_ms / 1000
-                )
-            }
-            Self::Hung { silent_ms } => {
-                write!(formatter, "zedkube hangs: its touch file is {} old", age(*silent_ms))
+            Self::Hung { silent_ms, absent_ms, limit_ms } => {
+                write!(formatter, "zedkube hangs: its touch file is {} old", age(*silent_ms))?;
+                write_wait(formatter, *absent_ms, *limit_ms)
             }
             Self::EveBusy(status) => write!(formatter, "zedkube drains for another request: {status}"),
             Self::EveStale(status) => {
@@ -253,6 +256,14 @@ impl fmt::Display for DeferReason {
                 "zedkube says Not Supported, but no cluster configuration says that there is none",
             ),
         }
+    }
+}
+
+/// How long the agent has waited, and for how long it will.
+fn write_wait(formatter: &mut fmt::Formatter<'_>, absent_ms: u64, limit_ms: Option<u64>) -> fmt::Result {
+    match limit_ms {
+        Some(limit) => write!(formatter, " ({} s of {} s)", absent_ms / 1000, limit / 1000),
+        None => write!(formatter, " ({} s); drain.start.on-timeout = wait", absent_ms / 1000),
     }
 }
 
@@ -274,19 +285,19 @@ pub fn gate(facts: &GateFacts) -> Verdict {
         Row::Answered => facts.answered(),
         Row::Passed => Verdict::Proceed(ProceedReason::Passed),
         Row::Eve => facts.beside_eve(),
-        Row::Away => facts.away(),
-        Row::Hung | Row::AtWork => facts.at_work(),
+        Row::Away | Row::Hung => facts.without_zedkube(),
+        Row::AtWork => facts.at_work(),
     }
 }
 
 impl GateFacts {
-    /// The row that decides. [`Absence::observe`] needs to know whether it is [`Row::Away`].
+    /// The row that decides. [`Absence::observe`] needs to know whether it is [`Row::Away`] or [`Row::Hung`].
     pub fn row(&self) -> Row {
         if self.disabled || self.member == Some(Member::No) {
             Row::NotNeeded
         } else if !self.request_stands() {
             Row::NoRequest
-        } else if self.answer.is_some_and(is_final) {
+        } else if self.answer.is_some_and(is_final) && self.is_answer_kept() {
             Row::Answered
         } else if self.is_passed {
             Row::Passed
@@ -304,6 +315,18 @@ impl GateFacts {
     /// True if the file holds the same request that we published.
     fn request_stands(&self) -> bool {
         self.ours.is_some() && self.own_request == self.ours
+    }
+
+    /// True if the answer needs nobody who takes it back when pods come to the node again, or if zedkube is there to do
+    /// so. A drain that failed stays failed, and what an operator has ordered needs no drain.
+    fn is_answer_kept(&self) -> bool {
+        let needs_zedkube =
+            self.answer == Some(DrainStatus::Complete) && self.outcome != Some(Outcome::Forced);
+        !needs_zedkube
+            || match self.zedkube {
+                ZedkubeSeen::Running | ZedkubeSeen::Served => true,
+                ZedkubeSeen::Hung { .. } | ZedkubeSeen::Away => false,
+            }
     }
 
     /// True if EVE's zedkube runs: only EVE's publishes a status without a report and without our lock.
@@ -344,24 +367,25 @@ impl GateFacts {
         }
     }
 
-    fn away(&self) -> Verdict {
-        let (absent_ms, limit_ms) = (self.absent_ms, self.start_timeout_ms);
-        match self.on_timeout {
-            OnTimeout::Wait => Verdict::Defer(DeferReason::Away { absent_ms, limit_ms: None }),
-            OnTimeout::Proceed if absent_ms < limit_ms => {
-                Verdict::Defer(DeferReason::Away { absent_ms, limit_ms: Some(limit_ms) })
-            }
-            OnTimeout::Proceed => Verdict::Proceed(ProceedReason::ZedkubeAway),
-        }
+    /// The verdict while zedkube is away or hangs.
+    fn without_zedkube(&self) -> Verdict {
+        let absent_ms = self.absent_ms;
+        let limit_ms = match self.on_timeout {
+            OnTimeout::Wait => None,
+            OnTimeout::Proceed => Some(self.start_timeout_ms),
+        };
+        let is_over = limit_ms.is_some_and(|limit_ms| limit_ms <= absent_ms);
+        let (proceed, defer) = if let ZedkubeSeen::Hung { silent_ms } = self.zedkube {
+            (ProceedReason::ZedkubeHung, DeferReason::Hung { silent_ms, absent_ms, limit_ms })
+        } else {
+            (ProceedReason::ZedkubeAway, DeferReason::Away { absent_ms, limit_ms })
+        };
+        if is_over { Verdict::Proceed(proceed) } else { Verdict::Defer(defer) }
     }
 
-    /// The verdict while our zedkube runs. Without a report zedkube has only just started, and the published status is
-    /// an old one. For a zedkube that hangs the agent waits without limit, because the node may be cordoned and half
-    /// drained.
+    /// The verdict while our zedkube works. Without a report zedkube has only just started, and the published status is
+    /// an old one.
     fn at_work(&self) -> Verdict {
-        if let ZedkubeSeen::Hung { silent_ms } = self.zedkube {
-            return Verdict::Defer(DeferReason::Hung { silent_ms });
-        }
         if self.report_present {
             return Verdict::Defer(DeferReason::Draining(self.status.map(|status| status.status)));
         }
@@ -416,7 +440,7 @@ const fn is_final(answer: DrainStatus) -> bool {
     }
 }
 
-/// Sums up how long zedkube has been away while an agent waited for it.
+/// Sums up how long zedkube has been away, or has hung, while an agent waited for it.
 ///
 /// Short absences add up, so that a zedkube that crashes in a loop does not hold the device for ever. When the report
 /// changes, zedkube has worked, and the sum starts again at 0.
@@ -428,10 +452,16 @@ pub struct Absence {
 }
 
 impl Absence {
+    /// The sum of an agent that was restarted while it waited: zedkube has been away for `summed_ms`, and had published
+    /// this report before.
+    pub fn resumed(summed_ms: u64, report: Option<&NodeDrainReport>) -> Self {
+        Self { summed_ms, away_since_ms: None, report: report.cloned() }
+    }
+
     /// Adds one observation at `now_ms` and returns how long zedkube has been away so far, in milliseconds. The clock
     /// must stop during suspend (`CLOCK_MONOTONIC`).
     ///
-    /// `away` is true if [`GateFacts::row`] is [`Row::Away`]. The time between two calls counts only if zedkube was
+    /// `away` is true if [`GateFacts::row`] is [`Row::Away`] or [`Row::Hung`]. The time between two calls counts only if zedkube was
     /// away at both, so call this at each change and at least every few seconds.
     pub fn observe(&mut self, now_ms: u64, away: bool, report: Option<&NodeDrainReport>) -> u64 {
         if self.report.as_ref() != report {

@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use pubsub::{LockError, Root};
-use runtime::drain_order::{Detour, OverrideFile, Taken, let_pass, zedkube_hung_for};
+use runtime::drain_order::{Detour, OverrideFile, Taken, let_pass};
+use runtime::liveness::hung_for;
 use runtime::zedbox::check_zedbox;
 use runtime::{AgentFlags, StartError, peers};
 use schemas::{Agent, DrainOrder, DrainOverride, DrainRequester, DrainStatus, age, agent};
@@ -179,8 +180,7 @@ async fn apply_without_zedkube(root: &Root, order: &DrainOverride) -> anyhow::Re
 }
 
 /// Applies an order to complete while zedkube hangs and takes no override: lets the active requests pass the gate of
-/// each agent that asks, without zedkube. `None` if it is another order, or if zedkube has hung for less than
-/// `drain.start.timeout`.
+/// each agent that asks, without zedkube. `None` if it is another order, or if zedkube does not hang.
 ///
 /// # Errors
 /// The order cannot be taken back, or the gate files cannot be written: then the override file stays, and zedkube
@@ -190,7 +190,8 @@ fn beside_hung(
     order: &DrainOverride,
     file: &OverrideFile,
 ) -> anyhow::Result<Option<OrderResult>> {
-    let (Some(DrainOrder::Complete(_)), Some(silent)) = (order.order(), zedkube_hung_for(root)) else {
+    let (Some(DrainOrder::Complete(_)), Some(silent)) = (order.order(), hung_for(root, agent::ZEDKUBE))
+    else {
         return Ok(None);
     };
     let whose = let_pass(root, order, file)?;

@@ -7,11 +7,12 @@ use runtime::activation_lock::ActivationLock;
 use runtime::clock::Moment;
 use runtime::machine::{EffectError, OpenError, Shell};
 use runtime::requester::standing_pass;
-use runtime::siblings::is_running;
+use runtime::siblings::{is_running, is_working};
 use runtime::{AgentContext, SettingsWatch, error_chain, program};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, BootReason, DeviceAction, DeviceActionState, DeviceOpStatus,
-    NodeAgentStatus, NodeDrainReport, NodeDrainStatus, SCHEMA_VERSION, Topic, ZedAgentStatus, agent,
+    NOT_DRAINED, NodeAgentStatus, NodeDrainReport, NodeDrainStatus, SCHEMA_VERSION, Topic, ZedAgentStatus,
+    agent,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -110,7 +111,9 @@ impl Shell for NodeagentShell {
             zedagent: self.item(agent::ZEDAGENT, &zedagent_key()),
         };
         let command = standing(&siblings, self.context.boot_id(), state.acting());
-        let is_released = command.as_ref().is_none_or(|command| self.is_released(command.requester()));
+        let is_released = command.as_ref().is_none_or(|command| {
+            self.is_released(command.requester(), siblings.release(command).starts_with(NOT_DRAINED))
+        });
         Event::Looked(Facts { drain, is_activating, is_released, command, proof: self.record.look() })
     }
 
@@ -178,16 +181,16 @@ impl Shell for NodeagentShell {
 }
 
 impl NodeagentShell {
-    /// True if the command of this agent is still released. The report is read last, after the locks, so that the
-    /// last report of a process that died is seen.
-    fn is_released(&self, requester: &str) -> bool {
+    /// True if the command of this agent is still released. `is_undrained`: the agent says that the device goes without
+    /// a drain. The report is read last, after the locks, so that the last report of a process that died is seen.
+    fn is_released(&self, requester: &str, is_undrained: bool) -> bool {
         let root = self.context.root();
         // An operator's force counts, as in the gate of the agent that released the command.
         if standing_pass(&self.context, requester).is_some() {
             return true;
         }
         let alive =
-            Alive { zedkube: is_running(root, agent::ZEDKUBE), requester: is_running(root, requester) };
+            Alive { zedkube: is_working(root, agent::ZEDKUBE), requester: is_running(root, requester) };
         let key = TopicKey::global();
         let report = read_item::<NodeDrainReport>(root, agent::ZEDKUBE, Persistence::Volatile, &key);
         let report = match &report {
@@ -198,7 +201,7 @@ impl NodeagentShell {
                 Report::Unreadable
             }
         };
-        is_released(requester, report, alive)
+        is_released(requester, report, alive, is_undrained)
     }
 
     /// Runs the hooks. If a hook fails, the device goes down all the same.

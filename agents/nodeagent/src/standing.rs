@@ -3,8 +3,8 @@
 
 use schemas::{
     ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceOpState, DeviceOpStatus, DrainRequester,
-    DrainStatus, Member, NOT_DRAINED, NodeDrainReport, NodeDrainStatus, Operation, RequestLine, Source,
-    ZedAgentStatus, agent,
+    DrainStatus, Member, NOT_DRAINED, NodeDrainReport, NodeDrainStatus, Operation, Outcome, RequestLine,
+    Source, ZedAgentStatus, agent,
 };
 use text::one_line;
 
@@ -79,6 +79,13 @@ pub(crate) struct Siblings {
     pub images: Vec<BaseOsStatus>,
 }
 
+impl Siblings {
+    /// Why the agent that released this command did so.
+    pub(crate) fn release(&self, command: &Command) -> &str {
+        if command.image.is_empty() { &self.device_op.release } else { &self.hold.release }
+    }
+}
+
 /// The command that is in effect in this boot: both files of an agent have to agree. The one that is being carried out
 /// (`acting`) goes before all others, because it cannot be taken back; a command of device-op goes before an image.
 pub(crate) fn standing(siblings: &Siblings, boot_id: &str, acting: Option<&Command>) -> Option<Command> {
@@ -130,7 +137,7 @@ fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
 /// The agents that can still revoke a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Alive {
-    /// zedkube runs, or may run.
+    /// zedkube runs, or may run, and its loop makes progress.
     pub zedkube: bool,
     /// The agent that released the command runs, or may run.
     pub requester: bool,
@@ -150,17 +157,21 @@ pub(crate) enum Report<'a> {
 /// True if the command is still released, as far as nodeagent can see.
 ///
 /// An agent takes its command back when zedkube revokes its answer; an agent that does not run cannot. So while
-/// zedkube runs, its report counts. While zedkube does not run, its report may be old, and only the agent knows the
-/// setting for that case (`drain.start.timeout`): its command counts as long as the agent runs.
-pub(crate) fn is_released(requester: &str, report: Report<'_>, alive: Alive) -> bool {
+/// zedkube works, its report counts. While zedkube does not run, or hangs, nobody takes its answer back when pods come
+/// to the node again: only what an operator has ordered counts, or a running agent that says that the device goes
+/// without a drain (`is_undrained`). That agent alone knows the setting for this case (`drain.start.timeout`).
+pub(crate) fn is_released(requester: &str, report: Report<'_>, alive: Alive, is_undrained: bool) -> bool {
     match report {
         Report::Absent => true,
         Report::Unreadable => alive.requester,
         Report::Given(report) => {
             let is_not_needed = report.disabled.is_some() || report.member == Member::No;
-            let is_complete = |line: &RequestLine| line.answer == DrainStatus::Complete;
+            let is_ordered = |line: &RequestLine| line.outcome.or(report.outcome) == Some(Outcome::Forced);
+            let is_complete = |line: &RequestLine| {
+                line.answer == DrainStatus::Complete && (alive.zedkube || is_ordered(line))
+            };
             let mut lines = report.requests.iter().filter(|line| line.publisher == requester);
-            is_not_needed || lines.any(is_complete) || (alive.requester && !alive.zedkube)
+            is_not_needed || lines.any(is_complete) || (alive.requester && !alive.zedkube && is_undrained)
         }
     }
 }
@@ -382,20 +393,33 @@ mod tests {
         let of_another = report(&[line(agent::BASEOSMGR, DrainStatus::Complete)]);
         let not_a_member = NodeDrainReport { member: Member::No, ..taken_back.clone() };
         let disabled = NodeDrainReport { disabled: Some(Disabled::default()), ..taken_back.clone() };
-        // The columns: both run, only zedkube, only the requester, neither.
+        let ordered = report(&[RequestLine {
+            outcome: Some(Outcome::Forced),
+            ..line(agent::ZEDAGENT, DrainStatus::Complete)
+        }]);
+        let all = [true; 5];
+        // The columns: both run, only zedkube, only the requester, which says NOT DRAINED, the same without these words,
+        // neither.
         for (report, expected) in [
-            (Report::Absent, [true, true, true, true]),
-            (Report::Unreadable, [true, false, true, false]),
-            (Report::Given(&complete), [true, true, true, true]),
-            (Report::Given(&taken_back), [false, false, true, false]),
-            (Report::Given(&of_another), [false, false, true, false]),
-            (Report::Given(&report(&[])), [false, false, true, false]),
-            (Report::Given(&not_a_member), [true, true, true, true]),
-            (Report::Given(&disabled), [true, true, true, true]),
+            (Report::Absent, all),
+            (Report::Unreadable, [true, false, true, true, false]),
+            (Report::Given(&complete), [true, true, true, false, false]),
+            (Report::Given(&ordered), all),
+            (Report::Given(&taken_back), [false, false, true, false, false]),
+            (Report::Given(&of_another), [false, false, true, false, false]),
+            (Report::Given(&report(&[])), [false, false, true, false, false]),
+            (Report::Given(&not_a_member), all),
+            (Report::Given(&disabled), all),
         ] {
-            let alive = [(true, true), (true, false), (false, true), (false, false)];
-            let found = alive.map(|(zedkube, requester)| {
-                is_released(agent::ZEDAGENT, report, Alive { zedkube, requester })
+            let alive = [
+                (true, true, true),
+                (true, false, true),
+                (false, true, true),
+                (false, true, false),
+                (false, false, true),
+            ];
+            let found = alive.map(|(zedkube, requester, is_undrained)| {
+                is_released(agent::ZEDAGENT, report, Alive { zedkube, requester }, is_undrained)
             });
             assert_eq!(found, expected, "{report:?}");
         }

@@ -214,13 +214,15 @@ fn spent_order(needless: &session::forcing::Needless, time: &ShownTime) -> Spent
 }
 
 fn request_line(request: &session::Request, state: &State) -> RequestLine {
+    let is_shown = request.answer != Answer::Complete || state.is_confirmed();
+    let answer = if is_shown { request.answer } else { Answer::None };
     RequestLine {
         requested_by: request.requester,
         context: request.context.clone(),
         requested_at: request.requested_at.parse().unwrap_or_default(),
         publisher: request.publisher.clone(),
-        answer: request.answer.status(),
-        outcome: match request.answer {
+        answer: answer.status(),
+        outcome: match answer {
             Answer::Forced => Some(Outcome::Forced),
             // Somebody else may have been answered by an order since.
             Answer::Complete if state.is_forced() => state.session.told,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use drain::Moment;
 use pubsub::PublishError;
 use runtime::agent_loop::AgentLoop;
+use runtime::liveness::HANGS_AFTER;
 use runtime::settings::Problem;
 use runtime::{AgentContext, SettingsWatch, Stop, clock};
 use schemas::RefusedInput;
@@ -47,6 +48,8 @@ pub(crate) struct Service {
     policy: Policy,
     wanted_policy: Policy,
     wake: Moment,
+    /// When the loop has turned last.
+    turned: Moment,
     /// When changes that are not published yet are written.
     publish_at: Moment,
     around: Surroundings,
@@ -122,6 +125,7 @@ impl Service {
             wanted_policy: policy.clone(),
             policy,
             wake: Moment::NEVER,
+            turned: now,
             publish_at: Moment::NEVER,
             held: Vec::new(),
             record_again,
@@ -180,6 +184,7 @@ impl Service {
             if agent_loop.is_over() {
                 break;
             }
+            self.turn();
             if let Some(woken) = woken {
                 self.apply(woken);
             }
@@ -188,6 +193,17 @@ impl Service {
         }
         self.publish(now());
         end
+    }
+
+    /// Notes a turn of the loop. After a suspend, or if the loop stood still for so long that other agents took it for
+    /// hanging, an answer of before has to be confirmed: its report is written before this turn counts as a sign of life.
+    fn turn(&mut self) {
+        let before = std::mem::replace(&mut self.turned, now());
+        if before + HANGS_AFTER <= self.turned {
+            self.state.stood_still();
+            self.step(Event::Tick);
+            self.publish(self.turned);
+        }
     }
 
     /// Waits for the next event and changes nothing. A record that cannot be written holds effects back, but never

@@ -5,7 +5,6 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use pubsub::store::{StoreError, create_folder, write_durably};
 use pubsub::{Backup, Persistence, Publisher, Root, TopicKey, read_item};
@@ -15,12 +14,9 @@ use schemas::{
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::AgentFlags;
 use crate::boot::{BootIdError, boot_id};
 use crate::error_chain;
-use crate::liveness::silent_for;
 use crate::peers::{CannotSpeak, speak_as};
-use crate::settings::load;
 
 /// The file of one override.
 #[derive(Debug)]
@@ -186,13 +182,6 @@ pub enum CannotPass {
     /// A pass cannot be written.
     #[error(transparent)]
     Publish(#[from] pubsub::PublishError),
-}
-
-/// The time for which zedkube's loop has shown no progress; None if that is shorter than the gate's limit for a hang.
-pub fn zedkube_hung_for(root: &Root) -> Option<Duration> {
-    let flags = AgentFlags { root: root.path().to_owned(), ..AgentFlags::default() };
-    let limit = load(root, &flags, None).settings.drain.start_timeout;
-    silent_for(root, agent::ZEDKUBE).filter(|silent| limit <= *silent)
 }
 
 /// Lets each pending request that the override covers pass the gate of its agent, once, without zedkube. The

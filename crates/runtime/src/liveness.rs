@@ -28,7 +28,7 @@ use crate::clock;
 
 /// Interval of the signs, as in EVE's agents.
 pub(crate) const BEAT: Duration = Duration::from_secs(25);
-/// After this time without progress a loop counts as hung for an operator. One late beat is allowed.
+/// After this time without progress a loop counts as hung. One late beat is allowed.
 pub const HANGS_AFTER: Duration = Duration::from_secs(45);
 /// After this time without progress the service manager ends the agent. The same value is in systemd's units
 /// (WatchdogSec). It is well below the 300 s of EVE's watchdog, which reboots the device.
@@ -137,6 +137,11 @@ pub fn silent_for(root: &Root, agent: &str) -> Option<Duration> {
     let touched = Timestamp::try_from(touched).ok()?;
     let by_wall = Duration::try_from(clock::wall().duration_since(touched)).unwrap_or_default();
     Some(Duration::from_millis(clock::awake_millis().saturating_sub(beat_ms)).min(by_wall))
+}
+
+/// The same if it is so long that the agent's loop counts as hung ([`HANGS_AFTER`]).
+pub fn hung_for(root: &Root, agent: &str) -> Option<Duration> {
+    silent_for(root, agent).filter(|silent| HANGS_AFTER <= *silent)
 }
 
 /// The interval: half of systemd's limit, so that one late beat does no harm.

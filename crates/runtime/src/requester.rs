@@ -26,7 +26,7 @@ pub use own::{OwnRequest, unused_time};
 use crate::agent::AgentContext;
 use crate::clock;
 use crate::error_chain;
-use crate::liveness::silent_for;
+use crate::liveness::{BEAT, HANGS_AFTER, hung_for, silent_for};
 use crate::refused::with_refused;
 use crate::settings::SettingsWatch;
 use own::Seen;
@@ -49,6 +49,8 @@ pub struct Requester {
     own: Option<OwnRequest>,
     seen: Seen,
     absence: Absence,
+    /// This agent was restarted while its request stood, and has not read the gate since.
+    is_resumed: bool,
     latest: Option<NodeDrainReport>,
     /// An operator's pass for the pending request.
     pass: Option<PassGate>,
@@ -121,6 +123,7 @@ impl Requester {
             cluster: Subscription::open(root, agent::ZEDAGENT, volatile),
             passes: Subscription::open(root, agent::EBB, volatile),
             seen: recorded.as_ref().map_or_else(Seen::default, Seen::recorded),
+            is_resumed: recorded.is_some(),
             own: recorded,
             absence: Absence::default(),
             latest: None,
@@ -136,6 +139,7 @@ impl Requester {
     pub fn recall(&mut self, recorded: Option<OwnRequest>) {
         if self.own.is_none() {
             self.seen = recorded.as_ref().map_or_else(Seen::default, Seen::recorded);
+            self.is_resumed = recorded.is_some();
             self.own = recorded;
         }
     }
@@ -188,12 +192,31 @@ impl Requester {
         let files = self.snapshot();
         self.observe(files.status);
         let mut facts = self.facts(&files);
-        let is_away = facts.row() == Row::Away;
+        // Its last sign of life was before it ended, or before it counted as hung.
+        let unknown = match facts.row() {
+            Row::Away => Some(BEAT),
+            Row::Hung => Some(HANGS_AFTER),
+            Row::NotNeeded | Row::NoRequest | Row::Answered | Row::Passed | Row::Eve | Row::AtWork => None,
+        };
+        let is_away = unknown.is_some();
+        if std::mem::take(&mut self.is_resumed)
+            && let Some(unknown) = unknown
+        {
+            self.absence = Absence::resumed(self.absent_before(now_ms, unknown), files.report.as_ref());
+        }
         facts.absent_ms = self.absence.observe(now_ms, is_away, files.report.as_ref());
         let verdict = schemas::gate(&facts);
         (self.latest, self.pass) = (files.report, files.pass);
         self.log_if_new(verdict);
         verdict
+    }
+
+    /// For how many milliseconds at least zedkube has been away, or has hung, at the start of this agent: since its last
+    /// sign of life, without the first `unknown` of that time, or since this agent's request was made.
+    fn absent_before(&self, now_ms: u64, unknown: Duration) -> u64 {
+        let since_request = self.own.map_or(0, |own| now_ms.saturating_sub(own.awake_ms));
+        let silent = silent_for(self.context.root(), agent::ZEDKUBE);
+        since_request.min(silent.map_or(u64::MAX, |silent| millis(silent.saturating_sub(unknown))))
     }
 
     /// A new request for the caller's record. Record it before [`Requester::publish`], so that it is recognised after
@@ -202,6 +225,7 @@ impl Requester {
     pub fn next_request(&self) -> OwnRequest {
         OwnRequest::new(
             clock::wall(),
+            clock::awake_millis(),
             self.own.as_ref(),
             self.published_request().map(|request| request.requested_at),
         )
@@ -214,7 +238,7 @@ impl Requester {
     pub fn publish(&mut self, own: OwnRequest, context: &str) -> Result<GoTime, PublishError> {
         self.own = Some(own);
         // Waiting for zedkube counts from the publication of this request.
-        self.absence = Absence::default();
+        (self.absence, self.is_resumed) = (Absence::default(), false);
         let requested_at = own.requested_at;
         let request =
             NodeDrainRequest { requested_at, requested_by: self.asks_for, context: context.to_owned() };
@@ -388,8 +412,7 @@ impl Requester {
             Ok(Presence::Away) => ZedkubeSeen::Away,
             Ok(Presence::Served(_)) => ZedkubeSeen::Served,
             Ok(Presence::Locked(_) | Presence::Process(_)) | Err(_) => {
-                let limit = self.settings.current().drain.start_timeout;
-                let silent = silent_for(root, agent::ZEDKUBE).filter(|silent| limit <= *silent);
+                let silent = hung_for(root, agent::ZEDKUBE);
                 silent.map_or(ZedkubeSeen::Running, |silent| ZedkubeSeen::Hung { silent_ms: millis(silent) })
             }
         }

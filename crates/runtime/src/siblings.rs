@@ -5,6 +5,7 @@ use schemas::{DeviceAction, DeviceActionState, agent};
 use text::one_line;
 
 use crate::error_chain;
+use crate::liveness::hung_for;
 
 /// Limit in bytes for the texts of nodeagent that are shown.
 const MOST_WORDS: usize = 512;
@@ -23,6 +24,11 @@ pub fn is_running(root: &Root, agent: &str) -> bool {
         },
         Presence::is_running,
     )
+}
+
+/// True if the agent runs ([`is_running`]) and its loop makes progress: it does what it has promised.
+pub fn is_working(root: &Root, agent: &str) -> bool {
+    is_running(root, agent) && hung_for(root, agent).is_none()
 }
 
 /// Snapshot of nodeagent. The lock is checked before the file is read: if nodeagent does not run, its file cannot

@@ -72,6 +72,9 @@ fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, context: &m
         }
         return next;
     }
+    let is_look =
+        matches!(event, Event::Facts(_) | Event::Tick | Event::NodesListed { .. } | Event::Probed { .. });
+    let is_unseen = state.is_unseen && asked.is_none() && is_look;
     let is_doubtful = if let Event::Drain(drain::Event::Snapshot(snapshot)) = event {
         // A watch may be late: it is a reason to list again, not a proof.
         !is_still_true(snapshot, context.policy)
@@ -80,7 +83,7 @@ fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, context: &m
     } else {
         false
     };
-    if is_doubtful && !is_acting(state) {
+    if (is_doubtful || is_unseen) && !is_acting(state) {
         recheck(state, context);
     }
     Next::Stay
@@ -110,6 +113,7 @@ fn proven(state: &mut State, snapshot: Option<&Snapshot>, context: &StepContext<
         Some(_) | None => (is_acting(state) && is_answered).then_some(Outcome::Drained),
     };
     let Some(outcome) = outcome else { return Next::BeginAnew };
+    state.is_unseen = false;
     state.enter(Phase::Complete { outcome, recheck: None }, context.now);
     Next::Stay
 }

@@ -134,6 +134,7 @@ pub fn resume(record: Record, member: Member, boot_id: String, now: Moment) -> S
         forcing: record.forcing,
         adopts: record.adopts,
         has_looked: record.has_looked,
+        is_unseen: true,
         ..State::default()
     }
     .knowing(record.others)

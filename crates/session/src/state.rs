@@ -12,7 +12,7 @@ use crate::context::StepContext;
 use crate::effect::Effect;
 use crate::forcing::Forcing;
 use crate::health::{Health, Purpose};
-use crate::membership::{Facts, needs_no_look};
+use crate::membership::{Facts, NodeAgent, needs_no_look};
 use crate::phase::{Phase, Stage};
 use crate::policy::{OnUnavailable, Policy};
 use crate::published::{BETWEEN_ANSWERS, PublishedStatus};
@@ -23,6 +23,7 @@ use crate::slots::Holder;
 
 /// Everything that zedkube's decisions depend on. One loop owns it.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "facts, each on its own")]
 pub struct State {
     /// Whether this device is a member of a cluster.
     pub member: Member,
@@ -77,6 +78,9 @@ pub struct State {
     pub boot_id: String,
     /// Counts calls, so that a late answer is recognised by its number. No number repeats while the process runs.
     pub serial: u32,
+    /// Pods may have come to a drained node while nobody looked: before this process began, while it stood still, or while
+    /// an operator's order was answered.
+    pub is_unseen: bool,
     /// True while the record cannot be written; the shell sets it. Meanwhile no requester is answered COMPLETE because
     /// of a drain.
     pub is_unrecorded: bool,
@@ -103,7 +107,25 @@ impl State {
         if self.member == Member::No && is_stored_only { Member::Unknown } else { self.member }
     }
 
+    /// This process has stood still, for as long as other agents take for a hang.
+    pub fn stood_still(&mut self) {
+        self.is_unseen = true;
+    }
+
+    /// True if the answers of a drain may be shown: somebody looks whether they stay true, and a fresh list has confirmed
+    /// them since nobody did. Past the point of no return it is too late.
+    pub fn is_confirmed(&self) -> bool {
+        let is_drained = matches!(self.phase, Phase::Complete { outcome: Outcome::Drained, .. });
+        let is_seen = if is_drained { !self.is_unseen } else { !self.is_forced() };
+        is_seen || self.facts.nodeagent == NodeAgent::Acting
+    }
+
     pub(crate) fn enter(&mut self, phase: Phase, now: Moment) {
+        if self.is_forced() {
+            self.is_unseen = true;
+        } else if !matches!(self.phase, Phase::Complete { .. }) {
+            self.is_unseen = false;
+        }
         self.session.ended = phase.ended().or(self.session.ended);
         if std::mem::discriminant(&self.phase) != std::mem::discriminant(&phase) {
             self.since = now;

@@ -21,10 +21,14 @@ pub fn reason(state: &State) -> String {
             let why = state.session.attempts.last().map(|record| record.error.as_str()).unwrap_or_default();
             format!("attempt {failed} failed because {why}; the next one follows after a pause")
         }
-        Phase::Complete { recheck: Some(_), .. } => {
-            "the node was drained; a fresh list has to confirm that this is still true".to_owned()
+        Phase::Complete { outcome, recheck } => {
+            let is_to_confirm = *outcome == Outcome::Drained && !state.is_confirmed();
+            if recheck.is_some() || is_to_confirm {
+                return "the node was drained; a fresh list has to confirm that this is still true"
+                    .to_owned();
+            }
+            complete(state, *outcome)
         }
-        Phase::Complete { outcome, recheck: None } => complete(state, *outcome),
         Phase::Failed(Failed::Cordon(text) | Failed::Drain(text)) => text.clone(),
     }
 }

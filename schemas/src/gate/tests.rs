@@ -149,10 +149,26 @@ fn row_3_the_answer_decides() {
     }
 }
 
+/// Only a zedkube that works takes COMPLETE back when pods come to the node again.
 #[test]
-fn row_3_an_answer_counts_although_zedkube_died_after_it() {
-    let facts = GateFacts { answer: Some(DrainStatus::Complete), absent_ms: 0, ..away() };
-    check(&facts, Row::Answered, proceed(ProceedReason::Answered(None)));
+fn row_3_complete_needs_a_zedkube_that_works() {
+    let seen = [
+        (ZedkubeSeen::Running, Row::Answered),
+        (ZedkubeSeen::Served, Row::Answered),
+        (ZedkubeSeen::Away, Row::Away),
+        (ZedkubeSeen::Hung { silent_ms: 60_000 }, Row::Hung),
+    ];
+    for outcome in [None, Some(Outcome::Drained), Some(Outcome::ApiUnreachable), Some(Outcome::Forced)] {
+        for (zedkube, row) in seen {
+            let facts = GateFacts { answer: Some(DrainStatus::Complete), outcome, zedkube, ..at_work() };
+            let row = if outcome == Some(Outcome::Forced) { Row::Answered } else { row };
+            assert_eq!(facts.row(), row, "{outcome:?} {zedkube:?}");
+        }
+    }
+    for failed in [DrainStatus::FailedCordon, DrainStatus::FailedDrain] {
+        let facts = GateFacts { answer: Some(failed), ..away() };
+        check(&facts, Row::Answered, Verdict::Failed(failed));
+    }
 }
 
 #[test]
@@ -164,20 +180,25 @@ fn row_3_everything_else_is_no_answer() {
 }
 
 #[test]
-fn row_4_zedkube_away_is_waited_for_until_the_limit() {
-    let away_for = |absent_ms, on_timeout| GateFacts { absent_ms, on_timeout, ..away() };
-    let limit_ms = Some(600_000);
-    check(
-        &away_for(599_999, OnTimeout::Proceed),
-        Row::Away,
-        Verdict::Defer(DeferReason::Away { absent_ms: 599_999, limit_ms }),
-    );
-    check(&away_for(600_000, OnTimeout::Proceed), Row::Away, proceed(ProceedReason::ZedkubeAway));
-    check(
-        &away_for(u64::MAX, OnTimeout::Wait),
-        Row::Away,
-        Verdict::Defer(DeferReason::Away { absent_ms: u64::MAX, limit_ms: None }),
-    );
+fn row_4_a_zedkube_that_is_away_or_hangs_is_waited_for_until_the_limit() {
+    type Reason = fn(u64, Option<u64>) -> DeferReason;
+    let away: Reason = |absent_ms, limit_ms| DeferReason::Away { absent_ms, limit_ms };
+    let hung: Reason = |absent_ms, limit_ms| DeferReason::Hung { silent_ms: 60_000, absent_ms, limit_ms };
+    let cases = [
+        (ZedkubeSeen::Away, Row::Away, away, ProceedReason::ZedkubeAway),
+        (ZedkubeSeen::Hung { silent_ms: 60_000 }, Row::Hung, hung, ProceedReason::ZedkubeHung),
+    ];
+    for (zedkube, row, reason, released) in cases {
+        for answer in [None, Some(DrainStatus::Unknown), Some(DrainStatus::Complete)] {
+            let after =
+                |absent_ms, on_timeout| GateFacts { answer, zedkube, absent_ms, on_timeout, ..at_work() };
+            let limit_ms = Some(600_000);
+            let early = Verdict::Defer(reason(599_999, limit_ms));
+            check(&after(599_999, OnTimeout::Proceed), row, early);
+            check(&after(600_000, OnTimeout::Proceed), row, proceed(released));
+            check(&after(u64::MAX, OnTimeout::Wait), row, Verdict::Defer(reason(u64::MAX, None)));
+        }
+    }
 }
 
 #[test]
@@ -398,11 +419,17 @@ fn check_release(facts: &GateFacts, reason: ProceedReason) {
     let allowed = match reason {
         ProceedReason::NotAMember => facts.member == Some(Member::No),
         ProceedReason::Disabled => facts.disabled,
-        ProceedReason::Answered(_) => asked && facts.answer == Some(DrainStatus::Complete),
-        ProceedReason::Passed => asked && facts.is_passed,
-        ProceedReason::ZedkubeAway => {
+        ProceedReason::Answered(_) => {
             asked
-                && facts.zedkube == ZedkubeSeen::Away
+                && facts.answer == Some(DrainStatus::Complete)
+                && matches!(facts.zedkube, ZedkubeSeen::Running | ZedkubeSeen::Served)
+        }
+        ProceedReason::Passed => asked && facts.is_passed,
+        ProceedReason::ZedkubeAway | ProceedReason::ZedkubeHung => {
+            let is_hung = matches!(facts.zedkube, ZedkubeSeen::Hung { .. });
+            asked
+                && (is_hung || facts.zedkube == ZedkubeSeen::Away)
+                && is_hung == (reason == ProceedReason::ZedkubeHung)
                 && facts.on_timeout == OnTimeout::Proceed
                 && facts.start_timeout_ms <= facts.absent_ms
         }
@@ -516,8 +543,9 @@ fn reasons_are_plain_sentences() {
     let text = DeferReason::Away { absent_ms: 90_500, limit_ms: Some(600_000) }.to_string();
     assert_eq!(text, "zedkube does not run (90 s of 600 s)");
     for (silent_ms, old) in [(98_000, "98 s"), (12 * 60_000, "12 min"), (3 * 3_600_000, "3 h")] {
-        let text = DeferReason::Hung { silent_ms }.to_string();
-        assert_eq!(text, format!("zedkube hangs: its touch file is {old} old"));
+        let text = DeferReason::Hung { silent_ms, absent_ms: 90_500, limit_ms: None }.to_string();
+        let waits = "(90 s); drain.start.on-timeout = wait";
+        assert_eq!(text, format!("zedkube hangs: its touch file is {old} old {waits}"));
     }
 }
 
@@ -538,23 +566,13 @@ fn every_undrained_release_says_so_in_the_same_word() {
         (answered(Outcome::DrainFailed), true),
         (ProceedReason::Disabled, true),
         (ProceedReason::ZedkubeAway, true),
+        (ProceedReason::ZedkubeHung, true),
         (ProceedReason::Passed, true),
     ] {
         assert_eq!(reason.is_undrained(), is_undrained, "{reason:?}");
         assert_eq!(reason.to_string().starts_with("NOT DRAINED: "), is_undrained, "{reason}");
     }
     assert!(answered(Outcome::ApiUnreachable).to_string().ends_with("(ApiUnreachable)"));
-}
-
-#[test]
-fn a_zedkube_that_hangs_is_waited_for_without_limit() {
-    for on_timeout in [OnTimeout::Proceed, OnTimeout::Wait] {
-        for (report_present, absent_ms) in [(true, 0), (true, u64::MAX), (false, u64::MAX)] {
-            let zedkube = ZedkubeSeen::Hung { silent_ms: 720_000 };
-            let facts = GateFacts { zedkube, report_present, absent_ms, on_timeout, ..at_work() };
-            check(&facts, Row::Hung, Verdict::Defer(DeferReason::Hung { silent_ms: 720_000 }));
-        }
-    }
 }
 
 #[test]

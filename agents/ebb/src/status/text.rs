@@ -57,7 +57,12 @@ fn headline(seen: &StatusView, lines: &mut Vec<String>) {
     let node = seen.report.as_ref().map(|report| report.node.as_str()).filter(|node| !node.is_empty());
     let member = seen.report.as_ref().map(|report| report.member);
     let outcome = seen.report.as_ref().and_then(|report| report.outcome);
+    let is_working = |agent: &AgentSeen| agent.running && hangs(agent).is_none();
+    let is_kept = seen.agents.iter().any(|agent| shown(agent.name) == agent::ZEDKUBE && is_working(agent));
     let what = match (status.status, outcome) {
+        (DrainStatus::Complete, Some(Outcome::Drained)) if !is_kept => {
+            "drained when zedkube last looked: nobody knows whether pods have come since"
+        }
         (DrainStatus::Complete, Some(outcome)) => complete(outcome),
         (status, _) => status_words(status, member),
     };

@@ -67,6 +67,7 @@ impl Gate {
                 ProceedReason::NotAMember
                 | ProceedReason::Disabled
                 | ProceedReason::ZedkubeAway
+                | ProceedReason::ZedkubeHung
                 | ProceedReason::EveNotSupported => false,
             },
             Verdict::Publish | Verdict::Defer(_) | Verdict::Failed(_) => false,

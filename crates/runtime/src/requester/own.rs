@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct OwnRequest {
     /// The time of the request, which identifies it.
     pub requested_at: GoTime,
+    /// When it was made, in milliseconds of [`crate::clock::awake_millis`] of that boot.
+    pub awake_ms: u64,
     /// The time of the request that it replaces, or unset. After a crash between record and publication, the replaced
     /// request is still published and is the agent's own as well.
     pub replaces: GoTime,
@@ -23,11 +25,16 @@ pub struct OwnRequest {
 
 impl OwnRequest {
     /// A request made now that replaces `before`; `published` is the time in the request's file.
-    pub(super) fn new(wall: Timestamp, before: Option<&Self>, published: Option<GoTime>) -> Self {
+    pub(super) fn new(
+        wall: Timestamp,
+        awake_ms: u64,
+        before: Option<&Self>,
+        published: Option<GoTime>,
+    ) -> Self {
         let ours = |time: &GoTime| before.is_some_and(|before| before.has_made(*time));
         let replaces = published.filter(ours).unwrap_or_default();
         let requested_at = unused_time(wall, |time| ours(&time) || published == Some(time));
-        Self { requested_at, replaces, seen_other_status: false }
+        Self { requested_at, awake_ms, replaces, seen_other_status: false }
     }
 
     /// True if this agent made the request of this time.
@@ -89,25 +96,25 @@ mod tests {
     #[test]
     fn a_new_request_never_has_an_old_name() {
         let wall = Timestamp::from(time("2026-08-22T16:00:00Z"));
-        let first = OwnRequest::new(wall, None, None);
+        let first = OwnRequest::new(wall, 0, None, None);
         assert_eq!(first.requested_at, GoTime::from(wall));
         assert!(first.replaces.is_zero());
 
-        let second = OwnRequest::new(wall, Some(&first), Some(first.requested_at));
+        let second = OwnRequest::new(wall, 0, Some(&first), Some(first.requested_at));
         assert_eq!(second.requested_at, time("2026-08-22T16:00:00.000000001Z"));
         assert_eq!(second.replaces, first.requested_at);
 
         // The second request was never published: the third replaces the first.
-        let third = OwnRequest::new(wall, Some(&second), Some(first.requested_at));
+        let third = OwnRequest::new(wall, 0, Some(&second), Some(first.requested_at));
         assert_eq!(third.requested_at, time("2026-08-22T16:00:00.000000002Z"));
         assert_eq!(third.replaces, first.requested_at);
 
         let foreign = time("2026-08-22T16:00:00.000000002Z");
-        let fourth = OwnRequest::new(wall, Some(&second), Some(foreign));
+        let fourth = OwnRequest::new(wall, 0, Some(&second), Some(foreign));
         assert_eq!(fourth.requested_at, time("2026-08-22T16:00:00.000000003Z"));
         assert!(fourth.replaces.is_zero(), "a request of another process is overwritten, but is not ours");
 
-        let back = OwnRequest::new(Timestamp::UNIX_EPOCH, Some(&second), None);
+        let back = OwnRequest::new(Timestamp::UNIX_EPOCH, 0, Some(&second), None);
         assert_eq!(
             back.requested_at,
             GoTime::from(Timestamp::UNIX_EPOCH),

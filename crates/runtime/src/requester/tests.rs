@@ -207,7 +207,9 @@ async fn only_an_own_item_is_deleted() {
     let hand = r#"{"RequestedAt":"2026-08-22T16:10:11.5Z","RequestedBy":2,"Context":"reboot"}"#;
     let hand_time: GoTime = "2026-08-22T16:10:11.5Z".parse().unwrap();
     let file = "run/zedagent/NodeDrainRequest/global.json";
-    let made = |requested_at, replaces| Some(OwnRequest { requested_at, replaces, seen_other_status: false });
+    let made = |requested_at, replaces| {
+        Some(OwnRequest { requested_at, replaces, awake_ms: 0, seen_other_status: false })
+    };
     let other: GoTime = "2026-01-01T00:00:00Z".parse().unwrap();
     for (recorded, content, is_deleted) in [
         (None, hand, false),
@@ -369,19 +371,17 @@ async fn a_zedkube_whose_files_are_removed_is_not_away() {
 
 /// zedkube runs, but its loop makes no progress any more.
 #[tokio::test]
-async fn a_zedkube_that_hangs_is_waited_for_until_an_operator_lets_the_request_pass() {
-    let mut device = Device::new(&[("drain.start.timeout", "1s")]).await;
+async fn a_zedkube_that_hangs_is_waited_for_within_limits_or_until_an_operator_lets_the_request_pass() {
+    let mut device = Device::new(&[("drain.start.timeout", "10m")]).await;
     device.zedkube.start();
     let mut requester = device.requester(None);
     let own = ask(&mut requester);
-    device.zedkube.report(&[(agent::ZEDAGENT, own.requested_at, DrainStatus::Unknown)]);
+    device.zedkube.report(&[(agent::ZEDAGENT, own.requested_at, DrainStatus::Complete)]);
     device.write("run/ebb/lock/zedkube/touch", "00000000000000000000\n");
     let touch = fs::File::options().write(true).open(device.zedkube.root.touch(agent::ZEDKUBE)).unwrap();
     touch.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    for now_ms in [0, 60 * MINUTE] {
-        let verdict = requester.verdict(now_ms);
-        assert!(matches!(verdict, Verdict::Defer(DeferReason::Hung { .. })), "{verdict:?}");
-    }
+    let hangs = |verdict| matches!(verdict, Verdict::Defer(DeferReason::Hung { .. }));
+    assert!(hangs(requester.ask().verdict), "nobody would take its answer back");
     assert!(
         requester.blocked_by().starts_with("zedkube hangs: its touch file is "),
         "{}",
@@ -415,7 +415,23 @@ async fn a_zedkube_that_hangs_is_waited_for_until_an_operator_lets_the_request_p
     // The next operation has a request of its own.
     requester.withdraw().unwrap();
     ask(&mut requester);
-    assert!(!requester.ask().is_open());
+    assert!(hangs(requester.verdict(0)) && hangs(requester.verdict(9 * MINUTE)));
+    assert_eq!(requester.verdict(10 * MINUTE), Verdict::Proceed(ProceedReason::ZedkubeHung));
+}
+
+/// The agent that asks was restarted meanwhile: the time before counts as well.
+#[tokio::test]
+async fn the_wait_for_zedkube_goes_on_when_the_agent_is_restarted() {
+    let device = Device::new(&[("drain.start.timeout", "10m")]).await;
+    let own = ask(&mut device.requester(None));
+    let after_four_minutes = || {
+        let verdict = device.requester(Some(own)).verdict(own.awake_ms + 4 * MINUTE);
+        let Verdict::Defer(DeferReason::Away { absent_ms, .. }) = verdict else { panic!("{verdict:?}") };
+        absent_ms / MINUTE
+    };
+    assert_eq!(after_four_minutes(), 4, "zedkube has not run");
+    device.write("run/ebb/lock/zedkube/touch", &format!("{:020}\n", clock::awake_millis()));
+    assert_eq!(after_four_minutes(), 0, "zedkube has just ended");
 }
 
 /// The waiting time counts per request: the time that an earlier request had waited does not count.

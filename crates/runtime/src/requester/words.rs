@@ -43,8 +43,8 @@ pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>, by: &s
             "start zedkube (setting drain.start.on-timeout says what follows)".to_owned()
         }
         Verdict::Defer(DeferReason::Hung { .. }) => {
-            "restart zedkube; if it cannot be ended, `ebb force complete --reason WHY` lets this operation go WITHOUT a \
-             drain; time alone does not"
+            "restart zedkube; if it cannot be ended, `ebb force complete --reason WHY` lets this operation go now WITHOUT a \
+             drain (setting drain.start.on-timeout says what follows)"
                 .to_owned()
         }
         // Without a hint the report has nothing to add: these texts are shown in `ebb status`.
@@ -73,7 +73,10 @@ pub(super) fn is_same(one: Verdict, other: Verdict) -> bool {
             Verdict::Defer(DeferReason::Away { limit_ms: one, .. }),
             Verdict::Defer(DeferReason::Away { limit_ms, .. }),
         ) => one == limit_ms,
-        (Verdict::Defer(DeferReason::Hung { .. }), Verdict::Defer(DeferReason::Hung { .. })) => true,
+        (
+            Verdict::Defer(DeferReason::Hung { limit_ms: one, .. }),
+            Verdict::Defer(DeferReason::Hung { limit_ms, .. }),
+        ) => one == limit_ms,
         (one, other) => one == other,
     }
 }

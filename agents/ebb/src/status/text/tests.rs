@@ -48,6 +48,17 @@ fn an_agent_that_hangs_heads_the_screen() {
 }
 
 #[test]
+fn nobody_vouches_for_an_answer_of_a_zedkube_that_does_not_work() {
+    let mut seen = seen(DrainStatus::Complete);
+    seen.report.as_mut().unwrap().outcome = Some(Outcome::Drained);
+    for (running, silent, is_kept) in [(true, 12, true), (true, 98, false), (false, 12, false)] {
+        seen.agents[0].running = running;
+        seen.agents[0].silent_seconds = Some(silent);
+        assert_eq!(render(&seen, now()).contains("may go down"), is_kept, "{running} {silent}");
+    }
+}
+
+#[test]
 fn a_node_that_never_ran_zedkube() {
     insta::assert_snapshot!(render(&StatusView::default(), now()));
 }

@@ -207,3 +207,42 @@ fn a_new_boot_finds_its_cordon_and_slot_on_the_server() {
     sim.pass(20 * SECOND);
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
 }
+
+/// Pods may have come while nobody looked: the answer is not shown to our own agents before a list has confirmed it.
+#[test]
+fn an_answer_counts_again_when_a_list_has_confirmed_it() {
+    let drained = || {
+        let mut sim = Sim::new();
+        sim.reboot();
+        sim.pass(10 * SECOND);
+        assert!(sim.outcome() == Some(Outcome::Drained) && sim.state.is_confirmed());
+        sim
+    };
+    let mut restarted = drained();
+    restarted.set(Fault::ProofHangs, true);
+    restarted.restart();
+    restarted.pass(MINUTE);
+    assert!(!restarted.state.is_confirmed());
+
+    let mut confirmed = drained();
+    confirmed.restart();
+    assert!(confirmed.outcome() == Some(Outcome::Drained) && confirmed.state.is_confirmed());
+
+    let mut stood_still = drained();
+    stood_still.set(Fault::ProofHangs, true);
+    stood_still.state.stood_still();
+    stood_still.send(Event::Tick);
+    assert!(!stood_still.state.is_confirmed());
+
+    let mut contradicted = drained();
+    let number = contradicted.state.session.number;
+    contradicted.pods = vec![pod("3")];
+    contradicted.restart();
+    assert!(number < contradicted.state.session.number, "a new drain");
+
+    let mut away = drained();
+    away.set(Fault::Unreachable, true);
+    away.restart();
+    away.pass(10 * MINUTE);
+    assert_eq!(away.outcome(), Some(Outcome::ApiUnreachable));
+}

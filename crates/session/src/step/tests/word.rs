@@ -1,7 +1,7 @@
 //! Scenarios of an operator's orders: COMPLETE by force, drains switched off and on.
 
 use super::*;
-use crate::step::sim::{Fault, SECOND, Sim};
+use crate::step::sim::{Fault, SECOND, Sim, pod};
 use schemas::DrainOrder;
 
 use crate::event::Order;
@@ -110,6 +110,24 @@ fn after_a_failed_drain_it_answers_what_stands() {
     assert_eq!(sim.state.published.status, DrainStatus::FailedCordon);
     sim.send(order(DrainOrder::Complete(Operator)));
     assert_eq!(sim.published.last(), Some(&(9, 2)));
+}
+
+/// While an order for another requester is answered nobody looks whether the node stays drained.
+#[test]
+fn the_answer_of_a_drain_is_confirmed_after_an_order_for_another_requester() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(10 * SECOND);
+    let number = sim.state.session.number;
+    sim.send(order(DrainOrder::Complete(Update)));
+    assert!(!sim.state.is_confirmed());
+    // The watch has told of this pod while the order was answered.
+    sim.pods = vec![pod("3")];
+    for _ in 0..3 {
+        sim.now = sim.now + 10 * SECOND;
+        sim.send(Event::Tick);
+    }
+    assert!(number < sim.state.session.number, "a new drain");
 }
 
 /// D29: an order for a requester that has not asked is shown long enough to be seen; then the others see their own answer
