@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 
 use crate::eve::Eve;
 use crate::kernel::{self, Task};
+use crate::world::SECOND;
 
 /// The version that runs, in `/run` as on EVE.
 const VERSION: &str = "/run/eve-release";
@@ -79,6 +80,10 @@ pub(crate) struct Device {
     lost_verbs: Vec<&'static str>,
     /// How long zedkube did not run in this boot, in nanoseconds, until it was started last, and since when it does not.
     zedkube_away: (u64, Option<u64>),
+    /// From when until when zedkube stands still, or stood still last.
+    zedkube_stands: (u64, u64),
+    /// From when until when zedkube last did not run or stood still.
+    unwatched: (u64, u64),
     /// EVE's zedkube runs here in the place of ours.
     pub(crate) eve: Option<Eve>,
 }
@@ -118,6 +123,8 @@ impl Device {
             verbs: Vec::new(),
             lost_verbs: Vec::new(),
             zedkube_away: (0, None),
+            zedkube_stands: (0, 0),
+            unwatched: (0, 0),
             eve: None,
         };
         device.write(KUBECONFIG, kubeconfig)?;
@@ -262,6 +269,7 @@ impl Device {
         }
         if agent == Agent::Zedkube {
             self.zedkube_away = (self.zedkube_was_away(), None);
+            self.unwatched_until(kernel::now());
         }
         let killed = Arc::new(Notify::new());
         let (flags, end) = (self.flags(), Arc::clone(&killed));
@@ -270,16 +278,48 @@ impl Device {
         self.running.insert(agent.name(), Running { agent, task, since: kernel::now(), killed, thread });
     }
 
-    /// How long zedkube did not run in this boot, in nanoseconds.
+    /// How long zedkube did not run in this boot, or stood still, in nanoseconds.
     pub(crate) fn zedkube_was_away(&self) -> u64 {
         let (before, since) = self.zedkube_away;
-        before + since.map_or(0, |since| kernel::now() - since)
+        before + since.map_or(0, |since| kernel::now() - since) + self.zedkube_stood_still()
+    }
+
+    /// How long zedkube has stood still, or stood still last, in nanoseconds.
+    fn zedkube_stood_still(&self) -> u64 {
+        let (from, until) = self.zedkube_stands;
+        until.min(kernel::now()) - from
+    }
+
+    /// For so many nanoseconds zedkube has stood still and does so still; 0 if it does not.
+    pub(crate) fn zedkube_stands_still(&self) -> u64 {
+        if kernel::now() < self.zedkube_stands.1 { self.zedkube_stood_still() } else { 0 }
+    }
+
+    /// zedkube stands still until this time; now, if it goes on or has ended.
+    fn zedkube_stands_until(&mut self, until: u64) {
+        self.zedkube_away.0 += self.zedkube_stood_still();
+        self.zedkube_stands = (kernel::now(), until);
+    }
+
+    /// Since when zedkube did not run, or stood still, if it did so after this time: nobody here looked at the cluster.
+    pub(crate) fn unwatched_since(&self, time: u64) -> Option<u64> {
+        let (from, until) = self.unwatched;
+        (time < until).then_some(from)
+    }
+
+    fn unwatched_until(&mut self, until: u64) {
+        let now = kernel::now();
+        // One that worked for a few seconds only may have seen nothing.
+        let from = self.unwatched_since(now.saturating_sub(5 * SECOND)).unwrap_or(now);
+        self.unwatched = (from, until);
     }
 
     fn take_running(&mut self, agent: Agent) -> Option<Running> {
         let running = self.running.remove(agent.name())?;
         if agent == Agent::Zedkube {
+            self.zedkube_stands_until(kernel::now());
             self.zedkube_away.1 = Some(kernel::now());
+            self.unwatched_until(u64::MAX);
         }
         Some(running)
     }
@@ -370,9 +410,14 @@ impl Device {
     }
 
     /// The agent stands still until this time. True if it runs.
-    pub(crate) fn stop_still(&self, agent: Agent, until: u64) -> bool {
+    pub(crate) fn stop_still(&mut self, agent: Agent, until: u64) -> bool {
         let running = self.running.get(agent.name());
-        running.map(|running| kernel::stand_still(running.task, until)).is_some()
+        let runs = running.map(|running| kernel::stand_still(running.task, until)).is_some();
+        if runs && agent == Agent::Zedkube {
+            self.zedkube_stands_until(until);
+            self.unwatched_until(until);
+        }
+        runs
     }
 
     /// All that runs on the device dies.

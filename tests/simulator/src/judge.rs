@@ -48,6 +48,8 @@ const SIGN_OF_LIFE: u64 = 3 * MINUTE;
 const WATCHES_ARE_BACK: u64 = 45 * SECOND;
 /// After an outage a scheduler may still have an old cache (`drain::policy::STALE_SCHEDULER`).
 const STALE_SCHEDULER: u64 = MINUTE;
+/// zedkube counts as working for so long although it stands still (`runtime::liveness::HANGS_AFTER`).
+const HANGS_AFTER: u64 = 45 * SECOND;
 /// A pod that is younger may have come after the decision.
 const YOUNG: i64 = 3;
 /// An answer that was right is taken back within this time after its reason is gone.
@@ -348,9 +350,10 @@ impl Judge {
     }
 
     /// A person cordons the node, or uncordons it. Nobody sees that a person's cordon came in the place of ours if no agent
-    /// can look at the cluster meanwhile.
-    pub(crate) fn cordoned(&mut self, device: usize, is_cordoned: bool) {
+    /// can look, or looks, at the cluster meanwhile: since `unwatched`.
+    pub(crate) fn cordoned(&mut self, device: usize, is_cordoned: bool, unwatched: Option<u64>) {
         let blind_since = self.blind.filter(|(_, end)| end.is_none()).map(|(since, _)| since);
+        let blind_since = blind_since.into_iter().chain(unwatched).min();
         let known = &mut self.devices[device];
         if !is_cordoned {
             known.ours_lifted_at = (!known.is_cordoned).then(kernel::now);

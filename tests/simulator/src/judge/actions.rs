@@ -4,8 +4,8 @@ use fake_cluster::{Evicted, FakeCluster};
 use schemas::{Agent, Operation, Source};
 
 use super::{
-    HEARD, Judge, Known, MOST_TRIES, OVERRIDE, SLACK, TAKEN_BACK, UNSEEN, WATCHES_ARE_BACK, YOUNG,
-    attached_to, left_on,
+    HANGS_AFTER, HEARD, Judge, Known, MOST_TRIES, OVERRIDE, SLACK, TAKEN_BACK, UNSEEN, WATCHES_ARE_BACK,
+    YOUNG, attached_to, left_on,
 };
 use crate::device::Device;
 use crate::kernel;
@@ -77,7 +77,7 @@ impl Judge {
         if self.devices[index].has_eve {
             self.judge_eves_answer(index, &device.node, true);
         } else {
-            self.judge_drained(cluster, &device.node, kernel::now());
+            self.judge_drained(cluster, device, kernel::now());
         }
     }
 
@@ -102,6 +102,8 @@ impl Judge {
         let activates = known.activates();
         let taken_back = known.taken_back.get(&operation).filter(|(taken, _)| *taken == counter);
         let taken_back = taken_back.filter(|_| source == Source::Controller && action.image.is_empty());
+        // On a slow disk nodeagent's record that it goes down takes long, and there is no way back from it.
+        let taken_back = taken_back.filter(|_| !known.trials.has_a_bad_disk());
         // Another command for the same operation counts as done with it.
         let taken_back = taken_back.filter(|_| !known.wanted.contains_key(&operation));
         // Past the point of no return it is too late.
@@ -159,15 +161,21 @@ impl Judge {
         tries: u32,
     ) {
         let node = &device.node;
+        // If a command is taken back too late, its words are gone: a nodeagent that was killed meanwhile has its name only.
+        let taken_back = self.devices[index].taken_back.get(&action.operation);
+        let is_taken_back = taken_back.is_some_and(|(counter, _)| *counter == action.counter);
         // What was decided in an outage is done after it, by a nodeagent that was killed meanwhile.
         let decided_at = self.devices[index].decided_at(action.operation, action.counter);
         let ended = self.was_away_since.zip(self.back_at);
         let decided_in = ended.filter(|(since, back)| (*since..=*back + TAKEN_BACK).contains(&decided_at));
         let outage = self.outage(cluster).max(decided_in.map_or(0, |(since, _)| decided_at - since));
+        let is_overridden =
+            self.devices[index].overridden_at.is_some_and(|at| decided_at.saturating_sub(at) < OVERRIDE);
+        // The words of the agent that asked are older, if it does not run.
+        let asks = if action.image.is_empty() { Agent::DeviceOp } else { Agent::Baseos };
+        let is_wordless = is_overridden && device.runs_for(asks) == 0;
         if action.reason.contains("NOT DRAINED") {
             let has_just_ended = self.back_at.is_some_and(|at| kernel::now() - at < TAKEN_BACK);
-            let is_overridden =
-                self.devices[index].overridden_at.is_some_and(|at| decided_at.saturating_sub(at) < OVERRIDE);
             let away = device.zedkube_was_away();
             if outage + SLACK < self.limits.unreachable
                 && !has_just_ended
@@ -181,10 +189,10 @@ impl Judge {
             }
         } else if self.devices[index].has_eve {
             self.judge_eves_answer(index, node, !action.image.is_empty());
-        } else if tries == 1 && self.devices[index].tried.len() == 1 {
+        } else if tries == 1 && self.devices[index].tried.len() == 1 && !is_taken_back && !is_wordless {
             // Not mended yet (seed 814 at that time): while nodeagent is past the point of no return with one requester's
             // command, nothing is taken back; if that command fails, another requester's answer stands without a new look.
-            self.judge_drained(cluster, node, decided_at);
+            self.judge_drained(cluster, device, decided_at);
         }
     }
 
@@ -202,12 +210,16 @@ impl Judge {
     }
 
     /// Judges that the node was empty when that was decided.
-    pub(super) fn judge_drained(&mut self, cluster: &FakeCluster, node: &str, decided_at: u64) {
-        // What comes in an outage nobody here can see, nor before the watches are back after it.
+    pub(super) fn judge_drained(&mut self, cluster: &FakeCluster, device: &Device, decided_at: u64) {
+        let node = &device.node;
+        // What comes while zedkube stands still nobody here can see, until it counts as hanging.
         let now = kernel::now();
+        let stands = device.zedkube_stands_still();
+        let unseen = if stands.saturating_sub(now - decided_at) < HANGS_AFTER { stands } else { 0 };
+        // What comes in an outage nobody here can see, nor before the watches are back after it.
         let is_blind = |end: &Option<u64>| end.is_none_or(|end| now - end < WATCHES_ARE_BACK);
         let blind = self.blind.filter(|(_, end)| is_blind(end)).map_or(0, |(since, _)| now - since);
-        let outage = i64::try_from(self.outage(cluster).max(blind) / SECOND).unwrap_or_default();
+        let outage = i64::try_from(self.outage(cluster).max(blind).max(unseen) / SECOND).unwrap_or_default();
         let since = i64::try_from((now - decided_at) / SECOND).unwrap_or_default();
         let late = i64::try_from(self.late_answers / SECOND).unwrap_or_default();
         let left = left_on(cluster, node, YOUNG + late + outage.max(since));

@@ -6,7 +6,9 @@ use fake_cluster::{Answered, Effect, FakeCluster, Removal};
 use schemas::Agent;
 use serde_json::Value;
 
-use super::{CALM, Judge, STALE_SCHEDULER, UNSEEN, WATCHES_ARE_BACK, YOUNG, attached_to, left_on, text};
+use super::{
+    CALM, Judge, MOST_REQUESTS, STALE_SCHEDULER, UNSEEN, WATCHES_ARE_BACK, YOUNG, attached_to, left_on, text,
+};
 use crate::device::Device;
 use crate::kernel;
 use crate::trouble::Trouble;
@@ -385,6 +387,8 @@ impl Judge {
             || self.server.stops_detaching
             || self.limits.attempt.is_some_and(|limit| now + SECOND > since + limit)
             || after(third, HANGS + WATCH_PAUSE) > since
+            // Its watches wait because it has sent its most.
+            || self.asked.len() >= MOST_REQUESTS * self.devices.len()
             || !is_cordoned(cluster, device);
         if how == Ended::Failed && is_seen && is_undisturbed && !has_reason {
             self.complain(

@@ -99,8 +99,8 @@ impl Judge {
             && self.devices[index].tried.is_empty()
             && self.devices[index].acting.is_none()
             && device.runs_for(Agent::Zedkube) > AGREES
-            // Whoever was suspended asks anew, and may ask in vain at first.
-            && now > self.devices[index].suspended_until + WATCHES_ARE_BACK;
+            // Whoever was suspended, or stood still, asks anew, and may ask in vain at first.
+            && now > self.devices[index].stood_still_until() + WATCHES_ARE_BACK;
         let is_complete = is_calm && self.devices[index].status == Some(COMPLETE);
         let left = if is_complete { left_on(cluster, &device.node, 0) } else { Vec::new() };
         // A list that was overtaken is followed by another one.
@@ -129,10 +129,16 @@ impl Judge {
         let lines = known.report.get("Requests").and_then(Value::as_array);
         let answers = lines.into_iter().flatten().filter_map(|line| line.get("Answer")?.as_u64());
         let is_answered = answers.into_iter().any(|answer| answer == COMPLETE);
+        // After a restart, or if zedkube stood still, a list has to confirm an answer before the report shows it again.
+        let reason = known.report.get("Reason").and_then(Value::as_str).unwrap_or_default();
+        let is_confirmed = !reason.contains("a fresh list has to confirm");
         // One may be answered, because it was forced, while another waits.
         let is_there = known.status.is_some() && known.report.is_object();
-        let agrees =
-            is_there && (is_answered || known.status != Some(COMPLETE) || lines.is_none_or(Vec::is_empty));
+        let agrees = is_there
+            && (is_answered
+                || !is_confirmed
+                || known.status != Some(COMPLETE)
+                || lines.is_none_or(Vec::is_empty));
         // zedkube writes to `/persist` several times at its start, before it has published anything.
         let is_kept_from_starting = known.status.is_none() && known.trials.has_a_bad_disk();
         if known.has_eve

@@ -60,9 +60,9 @@ impl Known {
         }
     }
 
-    /// True if zedkube has had the time to see its files.
+    /// True if zedkube has had the time to see its files. While its disk is slow, it may take long.
     fn is_settled(&self, device: &Device) -> bool {
-        let is_calm = self.disturbed_at + CALM < kernel::now();
+        let is_calm = self.disturbed_at + CALM < kernel::now() && !self.trials.has_a_bad_disk();
         !self.has_eve && is_calm && device.runs_for(Agent::Zedkube) > HEARD
     }
 }

@@ -250,7 +250,9 @@ impl World {
                 node["metadata"]["annotations"][KEEP_CORDONED] = Value::Null;
             }
         })?;
-        self.judge.cordoned(device, is_cordoned);
+        // Its first looks may fail.
+        let unwatched = self.devices[device].unwatched_since(kernel::now().saturating_sub(MINUTE));
+        self.judge.cordoned(device, is_cordoned, unwatched);
         Ok(())
     }
 
@@ -262,7 +264,7 @@ impl World {
             self.cluster.edit("nodes", "", node, |node| {
                 node["metadata"]["annotations"][KEEP_CORDONED] = json!("yes");
             })?;
-            self.judge.cordoned(device, true);
+            self.judge.cordoned(device, true, None);
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ impl World {
             self.draw_eves_answers(device);
             return;
         }
-        match below(9) {
+        match below(10) {
             0 => self.draw_fan(device),
             1 => self.draw_half_request(device),
             2 => self.draw_second_order(),
@@ -71,6 +71,7 @@ impl World {
             4 => self.draw_dead_disk(device),
             5 => self.draw_no_record(device),
             6 => self.draw_removed_files(device),
+            7 | 8 => self.draw_unkept_answer(),
             _ => {}
         }
     }
@@ -192,6 +193,28 @@ impl World {
             (pick(&["Waiting", "Cordoning", "Attempting"]), 0, Fault::Person(Deed::Override(baseos))),
             (ORDERED, 0, second),
         ]);
+    }
+
+    /// zedkube dies or stands still after its answer, before nodeagent acts; meanwhile a person uncordons the node, and pods
+    /// come.
+    fn draw_unkept_answer(&mut self) {
+        let zedkube = match below(3) {
+            0 => Fault::Kill(Agent::Zedkube),
+            1 => Fault::Away(Agent::Zedkube),
+            _ => Fault::Stop(Agent::Zedkube, pick(&[MINUTE, self.limits.long]) + kernel::below(MINUTE)),
+        };
+        let later = SECOND / 10 + kernel::below(SECOND);
+        let late = Fault::Stop(Agent::Nodeagent, 10 * SECOND + kernel::below(2 * MINUTE));
+        self.aim([
+            ("Complete", 0, late),
+            ("Complete", later, zedkube),
+            ("Complete", later + SECOND, Fault::Person(Deed::Cordon(false))),
+            ("Complete", later + 2 * SECOND, Fault::Person(Deed::BindPod)),
+        ]);
+        if chance(3) {
+            // Nor is there anybody who could take the command back.
+            self.aimed.push(("Complete", later + 3 * SECOND, Fault::Away(Agent::DeviceOp)));
+        }
     }
 
     /// The lock file of an agent is removed, and then the device is asked to go down.
