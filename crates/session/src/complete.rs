@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use drain::plan::{Planned, plan};
+use drain::time::Moment;
 use drain::view::Snapshot;
 use schemas::Outcome;
 
@@ -18,6 +19,9 @@ use crate::state::State;
 /// EVE's nodeagent does not publish when it begins to act: for this long after the answer we assume that it has not
 /// begun.
 const BESIDE_EVES_NODEAGENT: Duration = Duration::from_secs(5);
+
+/// A watch may stay silent, or fail again and again: so long after a list the pods of a drained node are listed again.
+const LISTED_AGAIN: Duration = Duration::from_secs(30);
 
 /// Checks whether the event contradicts COMPLETE.
 pub(crate) fn step(state: &mut State, event: &Event, context: &mut StepContext<'_>) -> Next {
@@ -66,7 +70,11 @@ fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, context: &m
     if let Event::Drain(drain::Event::Relisted { attempt, result: relisted }) = event
         && let Some(asked) = asked.filter(|asked| asked.serial == *attempt)
     {
-        let next = proven(state, relisted.as_deref().ok(), context);
+        let next = if relisted.is_err() && asked.is_routine {
+            still_true(state, Outcome::Drained, context.now)
+        } else {
+            proven(state, relisted.as_deref().ok(), context)
+        };
         if asked.is_overtaken {
             recheck(state, context);
         }
@@ -74,7 +82,8 @@ fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, context: &m
     }
     let is_look =
         matches!(event, Event::Facts(_) | Event::Tick | Event::NodesListed { .. } | Event::Probed { .. });
-    let is_unseen = state.is_unseen && asked.is_none() && is_look;
+    let is_look = is_look && asked.is_none();
+    let is_old = state.api.away_since.is_none() && context.now.since(state.listed) >= LISTED_AGAIN;
     let is_doubtful = if let Event::Drain(drain::Event::Snapshot(snapshot)) = event {
         // A watch may be late: it is a reason to list again, not a proof.
         !is_still_true(snapshot, context.policy)
@@ -83,8 +92,13 @@ fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, context: &m
     } else {
         false
     };
-    if (is_doubtful || is_unseen) && !is_acting(state) {
+    if is_acting(state) {
+        return Next::Stay;
+    }
+    if is_doubtful || (is_look && state.is_unseen) {
         recheck(state, context);
+    } else if is_look && is_old {
+        verify(state, true, context);
     }
     Next::Stay
 }
@@ -92,11 +106,16 @@ fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, context: &m
 /// Asks for a verification. If one is in flight, the server may have answered it before the event that causes this one,
 /// so another follows.
 pub(crate) fn recheck(state: &mut State, context: &mut StepContext<'_>) {
+    verify(state, false, context);
+}
+
+/// As [`recheck`]; `is_routine` says that no event has caused it.
+fn verify(state: &mut State, is_routine: bool, context: &mut StepContext<'_>) {
     let Phase::Complete { outcome: outcome @ Outcome::Drained, recheck } = state.phase else { return };
     let recheck = recheck.map_or_else(
         || {
             let prove = |attempt| Effect::Drain(drain::Effect::Relist { attempt, volumes: false });
-            Recheck { serial: context.send(prove), is_overtaken: false }
+            Recheck { serial: context.send(prove), is_overtaken: false, is_routine }
         },
         |on_its_way| Recheck { is_overtaken: true, ..on_its_way },
     );
@@ -114,7 +133,13 @@ fn proven(state: &mut State, snapshot: Option<&Snapshot>, context: &StepContext<
     };
     let Some(outcome) = outcome else { return Next::BeginAnew };
     state.is_unseen = false;
-    state.enter(Phase::Complete { outcome, recheck: None }, context.now);
+    still_true(state, outcome, context.now)
+}
+
+/// COMPLETE stays; the next list follows in time.
+fn still_true(state: &mut State, outcome: Outcome, now: Moment) -> Next {
+    state.listed = now;
+    state.enter(Phase::Complete { outcome, recheck: None }, now);
     Next::Stay
 }
 

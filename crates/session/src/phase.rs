@@ -206,6 +206,8 @@ pub struct Recheck {
     /// A newer event arrived after the verification was sent, so its result may be stale: it counts only if it
     /// contradicts COMPLETE; otherwise another verification follows.
     pub is_overtaken: bool,
+    /// No event has caused it, so a list that fails takes nothing back.
+    pub is_routine: bool,
 }
 
 /// Why the drain failed.

@@ -81,6 +81,8 @@ pub struct State {
     /// Pods may have come to a drained node while nobody looked: before this process began, while it stood still, or while
     /// an operator's order was answered.
     pub is_unseen: bool,
+    /// When a fresh list last showed that the drained node is empty.
+    pub listed: Moment,
     /// True while the record cannot be written; the shell sets it. Meanwhile no requester is answered COMPLETE because
     /// of a drain.
     pub is_unrecorded: bool,
@@ -124,7 +126,7 @@ impl State {
         if self.is_forced() {
             self.is_unseen = true;
         } else if !matches!(self.phase, Phase::Complete { .. }) {
-            self.is_unseen = false;
+            (self.is_unseen, self.listed) = (false, now);
         }
         self.session.ended = phase.ended().or(self.session.ended);
         if std::mem::discriminant(&self.phase) != std::mem::discriminant(&phase) {

@@ -35,6 +35,8 @@ pub(super) enum Fault {
     RenameRefused,
     /// Fresh lists are not answered.
     ProofHangs,
+    /// Fresh lists fail.
+    ListsFail,
     /// The watch does not see that our Node is gone.
     WatchIsOld,
     /// The right to list nodes is lost.
@@ -206,7 +208,7 @@ impl Sim {
         match effect {
             drain::Effect::Relist { .. } if !self.is_free_of(Fault::ProofHangs) => None,
             drain::Effect::Relist { attempt, .. } => {
-                let look = if self.is_free_of(Fault::Unreachable) {
+                let look = if self.is_free_of(Fault::Unreachable) && self.is_free_of(Fault::ListsFail) {
                     Ok(self.snapshot())
                 } else {
                     Err("refused".into())

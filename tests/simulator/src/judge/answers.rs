@@ -165,7 +165,10 @@ impl Judge {
         if begins {
             let proof = &mut known.proof;
             (proof.evicted_at, proof.arrived_at, proof.left_at) = (None, None, 0);
-            proof.away_since = None;
+        }
+        // The next attempt may ask pods to leave at once: its watches have gone on where they were.
+        if begins || phase == "Pausing" {
+            known.proof.away_since = None;
         }
         let is_idle = known.status.is_none_or(|status| status <= NOT_REQUESTED);
         known.proof.idle_since = if is_idle { known.proof.idle_since.or(Some(now)) } else { None };

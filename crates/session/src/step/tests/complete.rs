@@ -156,3 +156,19 @@ fn a_node_is_gone_only_when_everything_agrees() {
         assert_ne!(sim.outcome(), Some(Outcome::NodeGone), "{how}");
     }
 }
+
+/// All watches fail, or say nothing: a pod comes, and no event tells of it.
+#[test]
+fn what_no_watch_tells_is_found_by_the_next_list_and_a_list_that_fails_takes_nothing_back() {
+    let mut sim = Sim::new();
+    sim.reboot();
+    sim.pass(20 * SECOND);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+    sim.set(Fault::ListsFail, true);
+    sim.pass(10 * MINUTE);
+    assert_eq!((sim.outcome(), sim.state.session.number), (Some(Outcome::Drained), 1));
+    sim.set(Fault::ListsFail, false);
+    sim.pods = vec![pod("3")];
+    sim.pass(40 * SECOND);
+    assert_eq!((sim.state.session.number, sim.count("evict a/3")), (2, 1), "{:?}", sim.done);
+}
