@@ -53,7 +53,7 @@ pub use gate::{
 };
 pub use gotime::{GoTime, GoTimeError};
 pub use known::{Check, check_of, checks};
-pub use membership::{KnownHolders, Membership, OtherHolders, OwnCordon};
+pub use membership::{KnownHolder, KnownHolders, Membership, OtherHolders, OwnCordon};
 pub use node_agent::{
     ActedCommand, ActionRecord, BootReason, DeviceAction, DeviceActionState, DeviceTrial, NodeAgentStatus,
     RadioSilence, ZedAgentStatus,

@@ -19,9 +19,9 @@ impl Topic for Membership {
     const NAME: &'static str = "Membership";
 }
 
-/// Whether other nodes of the cluster had a slot when the API server last answered. While another node may be down,
-/// this device waits longer for an API server that does not answer. Persistent; publisher zedkube, key `global`;
-/// written when it changes.
+/// Which nodes of the cluster had a slot when the API server last answered. While another node may be down, this device
+/// waits longer for an API server that does not answer; and a node that had a slot counts until it was seen back, if
+/// the slot table (a ConfigMap) is lost meanwhile. Persistent; publisher zedkube, key `global`; written when it changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct KnownHolders {
@@ -29,6 +29,29 @@ pub struct KnownHolders {
     pub schema_version: u32,
     /// Slots of the other nodes, as zedkube last knew.
     pub others: OtherHolders,
+    /// UID of the slot table, as zedkube last saw it; empty if there was none.
+    #[serde(rename = "TableUID")]
+    pub table_uid: String,
+    /// `resourceVersion` of the slot table when its holders or its UID changed last; empty if there was none.
+    pub table_version: String,
+    /// The nodes that had an entry in the slot table.
+    pub holders: Vec<KnownHolder>,
+    /// The nodes whose entry was lost with an earlier slot table, and that were not seen back since.
+    pub lost: Vec<KnownHolder>,
+}
+
+/// A node that had a slot.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct KnownHolder {
+    /// Name of the Node.
+    pub node: String,
+    /// UID of the Node.
+    #[serde(rename = "NodeUID")]
+    pub node_uid: String,
+    /// The boot in which it wrote its entry; in another one it is back.
+    #[serde(rename = "BootID")]
+    pub boot_id: String,
 }
 
 impl Topic for KnownHolders {

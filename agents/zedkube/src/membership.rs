@@ -3,7 +3,7 @@
 
 use pubsub::{Persistence, PublishError, Publisher, TopicKey};
 use runtime::{AgentContext, error_chain};
-use schemas::{KnownHolders, Member, Membership, OtherHolders, OwnCordon, SCHEMA_VERSION, Topic, agent};
+use schemas::{KnownHolders, Member, Membership, OwnCordon, SCHEMA_VERSION, Topic, agent};
 use session::state::Remembered;
 
 /// The stored values: `global.json` of the topics Membership, KnownHolders and OwnCordon in
@@ -30,9 +30,9 @@ impl Stored {
         self.membership.get().map(|stored| stored.member).unwrap_or_default()
     }
 
-    /// Whether other nodes had slots; unknown if nothing was stored.
-    pub(crate) fn others(&self) -> OtherHolders {
-        self.holders.get().map(|stored| stored.others).unwrap_or_default()
+    /// Which other nodes had slots; unknown if nothing was stored.
+    pub(crate) fn holders(&self) -> KnownHolders {
+        self.holders.get().cloned().unwrap_or_default()
     }
 
     /// True if a membership was stored, or may have been because the disk cannot be read.
@@ -62,13 +62,16 @@ impl Stored {
         }
     }
 
-    /// Stores the membership and the other holders, if they differ.
-    pub(crate) fn store(&mut self, member: Member, others: OtherHolders) -> Result<(), PublishError> {
+    /// Stores the membership and the other holders, if they differ. Every renewal of an entry changes the version of the
+    /// table; that alone is not worth a write.
+    pub(crate) fn store(&mut self, member: Member, known: KnownHolders) -> Result<(), PublishError> {
         if member != self.member() || self.membership.get().is_none() {
             self.membership.publish(&Membership { schema_version: SCHEMA_VERSION, member })?;
         }
-        if others != self.others() {
-            self.holders.publish(&KnownHolders { schema_version: SCHEMA_VERSION, others })?;
+        let stored = self.holders();
+        let (schema_version, table_version) = (stored.schema_version, stored.table_version.clone());
+        if (KnownHolders { schema_version, table_version, ..known.clone() }) != stored {
+            self.holders.publish(&KnownHolders { schema_version: SCHEMA_VERSION, ..known })?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cluster::cordon::{CordonFailure, Cordoned, PriorCordon, Uncordoned, adopt, cordon, uncordon};
+use cluster::cordon::{CordonFailure, Cordoned, PriorCordon, Uncordoned, adopt, cordon_in_group, uncordon};
 use session::event::CallError;
 use session::{Event, OWNER};
 use tokio::sync::mpsc;
@@ -51,14 +51,15 @@ pub(crate) struct NodeWrites {
 }
 
 impl NodeWrites {
-    /// Starts the task; its answers go to `events`. The task ends when the last handle is dropped.
-    pub(crate) fn start(link: Link, events: mpsc::Sender<Event>) -> Self {
+    /// Starts the task; its answers go to `events`. The task ends when the last handle is dropped. `slots_group` is
+    /// [`session::Policy::slots_group`].
+    pub(crate) fn start(link: Link, slots_group: Option<String>, events: mpsc::Sender<Event>) -> Self {
         let (queue, mut writes) = mpsc::channel(QUEUE);
         let proof = Arc::new(Mutex::new(None));
         let kept = Arc::clone(&proof);
         tokio::spawn(async move {
             while let Some(write) = writes.recv().await {
-                let event = carry_out(&link, write, &kept).await;
+                let event = carry_out(&link, slots_group.as_deref(), write, &kept).await;
                 if events.send(event).await.is_err() {
                     return;
                 }
@@ -81,12 +82,17 @@ impl NodeWrites {
     }
 }
 
-async fn carry_out(link: &Link, write: Write, kept: &Mutex<Option<Cordoned>>) -> Event {
+async fn carry_out(
+    link: &Link,
+    slots_group: Option<&str>,
+    write: Write,
+    kept: &Mutex<Option<Cordoned>>,
+) -> Event {
     let keep = |proof| *kept.lock().unwrap_or_else(PoisonError::into_inner) = proof;
     match write {
         Write::Cordon { serial, node, reason } => {
             tracing::info!("cordonNode: cordoning {node}: {reason}");
-            let result = try_cordon(link, &node, &reason).await;
+            let result = try_cordon(link, &node, &reason, slots_group).await;
             keep(result.as_ref().ok().cloned());
             let result = result
                 .map(|proof| session::event::Cordoned {
@@ -121,9 +127,15 @@ async fn carry_out(link: &Link, write: Write, kept: &Mutex<Option<Cordoned>>) ->
     }
 }
 
-async fn try_cordon(link: &Link, node: &str, reason: &str) -> Result<Cordoned, CallError> {
+async fn try_cordon(
+    link: &Link,
+    node: &str,
+    reason: &str,
+    slots_group: Option<&str>,
+) -> Result<Cordoned, CallError> {
     let (cluster, _) = link.cluster().await.map_err(|failure| call_error(&failure))?;
-    cordon(&cluster, node, OWNER, reason).await.map_err(|failure| match failure {
+    let cordoned = cordon_in_group(&cluster, node, OWNER, reason, slots_group).await;
+    cordoned.map_err(|failure| match failure {
         CordonFailure::Api(failure) => call_error(&failure),
         gone @ CordonFailure::NodeGone { .. } => CallError::Other(gone.to_string()),
     })
@@ -166,7 +178,7 @@ mod tests {
         let (go, held) = watch::channel(false);
         fake.faults().add(Fault::on("patch", "nodes", Effect::Until(held)));
 
-        let writes = NodeWrites::start(link.clone(), events);
+        let writes = NodeWrites::start(link.clone(), None, events);
         let node = || "edge-a".to_owned();
         writes.send(Write::Cordon { serial: 1, node: node(), reason: String::new() });
         while fake.requests().in_flight("patch", "nodes") == 0 {

@@ -70,7 +70,8 @@ impl Performer {
     pub(crate) fn start(root: &Root, settings: SettingsWatch) -> Self {
         let (answers, events) = mpsc::channel(EVENTS);
         let link = Link::new(root, &settings.current());
-        let writes = NodeWrites::start(link.clone(), answers.clone());
+        let writes =
+            NodeWrites::start(link.clone(), settings.current().policy.slots_group.clone(), answers.clone());
         Self {
             slots: slots::slot_map(&settings.current()),
             preflight: Preflights::new(),

@@ -382,14 +382,16 @@ fn first_state(
 ) -> (State, String) {
     let Some(found) = found else {
         let adopts = !stored.exists() && inbox.has_eves_topics();
-        let state = State::new(stored.member(), boot_id.to_owned(), now).knowing(stored.others());
+        let state = State::new(stored.member(), boot_id.to_owned(), now).knowing(stored.holders().others);
+        let state = state.remembering(&stored.holders());
         return (State { adopts, ..state }, String::new());
     };
     tracing::info!(
         drain_id = found.drain_id,
         "continuing from the record of the previous zedkube process of this boot"
     );
-    (session::resume(found.record, stored.member(), boot_id.to_owned(), now), found.drain_id)
+    let state = session::resume(found.record, stored.member(), boot_id.to_owned(), now);
+    (state.remembering(&stored.holders()), found.drain_id)
 }
 
 fn now() -> Moment {

@@ -58,6 +58,7 @@ fn answer(serial: u32, result: Result<Slots, SlotFailure>) -> Event {
 pub fn slot_table(slots: Slots) -> SlotTable {
     SlotTable {
         version: slots.version,
+        uid: slots.uid,
         holders: slots.holders.into_iter().map(of_entry).collect(),
         unreadable: slots.unreadable.into_iter().map(|unreadable| unreadable.node).collect(),
     }

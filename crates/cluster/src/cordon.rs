@@ -5,8 +5,8 @@
 use std::fmt;
 
 use drain::cordon::{
-    ADOPTED_FROM, CORDON_REASON, CORDONED_BY, Claims, CordonChange, KEEP_CORDONED, UncordonChange,
-    cordon_change, field_manager, renews_reason, uncordon_change,
+    ADOPTED_FROM, CORDON_REASON, CORDONED_BY, Claims, CordonChange, KEEP_CORDONED, SLOTS_GROUP,
+    UncordonChange, cordon_change, field_manager, renews_reason, uncordon_change,
 };
 use drain::view::NodeView;
 use kube::core::Request;
@@ -107,7 +107,18 @@ pub async fn cordon(
     owner: &str,
     reason: &str,
 ) -> Result<Cordoned, CordonFailure> {
-    let (node, before) = set_cordon(cluster, node, owner, reason, DryRun::No).await?;
+    cordon_in_group(cluster, node, owner, reason, None).await
+}
+
+/// As [`cordon`], and writes the group of the slots into an annotation, if it is not group `default`.
+pub async fn cordon_in_group(
+    cluster: &Cluster,
+    node: &str,
+    owner: &str,
+    reason: &str,
+    slots_group: Option<&str>,
+) -> Result<Cordoned, CordonFailure> {
+    let (node, before) = set_cordon(cluster, node, owner, reason, slots_group, DryRun::No).await?;
     Ok(Cordoned { node, before })
 }
 
@@ -119,7 +130,7 @@ pub async fn would_cordon(
     owner: &str,
     reason: &str,
 ) -> Result<PriorCordon, CordonFailure> {
-    set_cordon(cluster, node, owner, reason, DryRun::Yes).await.map(|(_, before)| before)
+    set_cordon(cluster, node, owner, reason, None, DryRun::Yes).await.map(|(_, before)| before)
 }
 
 async fn set_cordon(
@@ -127,12 +138,13 @@ async fn set_cordon(
     node: &str,
     owner: &str,
     reason: &str,
+    slots_group: Option<&str>,
     dry_run: DryRun,
 ) -> Result<(NodeView, PriorCordon), CordonFailure> {
     let manager = field_manager(owner);
     let whole = Change {
         spec: Some(json!({"unschedulable": true})),
-        annotations: json!({CORDONED_BY: owner, CORDON_REASON: reason}),
+        annotations: json!({CORDONED_BY: owner, CORDON_REASON: reason, SLOTS_GROUP: slots_group}),
         manager,
         dry_run,
     };
@@ -217,7 +229,8 @@ async fn lift_cordon(
                 return Ok(outcome);
             }
         };
-        let annotations = json!({CORDONED_BY: null, CORDON_REASON: null, ADOPTED_FROM: null});
+        let annotations =
+            json!({CORDONED_BY: null, CORDON_REASON: null, ADOPTED_FROM: null, SLOTS_GROUP: null});
         match patch(cluster, &found, &Change { spec, annotations, manager, dry_run: DryRun::No }).await {
             Ok(_) => return Ok(outcome),
             Err(ApiFailure::NotFound { .. }) => return Ok(Uncordoned::NodeGone),

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use drain::cordon::CORDONED_BY;
+use drain::cordon::{CORDONED_BY, SLOTS_GROUP};
 use drain::view::{NodeView, Unhealthy};
 use jiff::Timestamp;
 
@@ -51,6 +51,7 @@ impl NodeFacts {
                 uid: node.metadata.uid.clone().unwrap_or_default(),
                 cordoned: is_unschedulable(node) || has_taint(node),
                 cordoned_by: annotation(&node.metadata, CORDONED_BY).cloned(),
+                slots_group: annotation(&node.metadata, SLOTS_GROUP).cloned(),
                 ready: is_ready(node),
                 tie_breaker: is_tie_breaker(node),
                 boot_id: info.and_then(|info| info.boot_id.clone()).unwrap_or_default(),

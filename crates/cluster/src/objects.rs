@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use drain::cordon::{CORDON_REASON, CORDONED_BY};
+use drain::cordon::{CORDON_REASON, CORDONED_BY, SLOTS_GROUP};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference, Time};
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
@@ -199,6 +199,8 @@ struct Annotations {
     cordoned_by: Option<String>,
     #[serde(rename = "ebb.dev/cordon-reason")]
     cordon_reason: Option<String>,
+    #[serde(rename = "ebb.dev/slots-group")]
+    slots_group: Option<String>,
 }
 
 fn readable_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
@@ -213,6 +215,7 @@ pub(crate) fn needed_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Res
         (MIRROR, annotations.mirror),
         (CORDONED_BY, annotations.cordoned_by),
         (CORDON_REASON, annotations.cordon_reason),
+        (SLOTS_GROUP, annotations.slots_group),
     ];
     let annotations: BTreeMap<_, _> =
         annotations.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();

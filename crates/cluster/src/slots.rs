@@ -84,6 +84,8 @@ pub struct PassedOver {
 pub struct Slots {
     /// `resourceVersion` of the ConfigMap; `None` if there is no ConfigMap yet.
     pub version: Option<String>,
+    /// UID of the ConfigMap; empty if there is none.
+    pub uid: String,
     /// The entries that could be read, in the order of their keys.
     pub holders: Vec<Holder>,
     /// The keys whose values could not be read.
@@ -327,6 +329,7 @@ async fn create(
 fn slots_of(operation: &Operation<'_>, found: ConfigMap) -> Result<Slots, ApiFailure> {
     let mut slots =
         Slots { version: Some(version(operation, &found.metadata)?.to_owned()), ..Slots::default() };
+    slots.uid = found.metadata.uid.unwrap_or_default();
     for (node, text) in found.data.unwrap_or_default() {
         match entries::read(&node, &text) {
             Ok(holder) => slots.holders.push(holder),

@@ -195,6 +195,8 @@ pub struct NodeView {
     pub cordoned: bool,
     /// Annotation `ebb.dev/cordoned-by`.
     pub cordoned_by: Option<String>,
+    /// Annotation `ebb.dev/slots-group`; `None` is group `default`.
+    pub slots_group: Option<String>,
     /// True if condition Ready is True.
     pub ready: bool,
     /// True with label `tie-breaker-node=true`: a node that only votes and never gets pods (EVE).

@@ -54,6 +54,8 @@ pub struct Policy {
     pub wait_limit: Option<Duration>,
     /// Nodes of the group that may be down for a drain at a time (`slots.limit`); 0 = no limit.
     pub slots_limit: u32,
+    /// The group whose slots this node uses (`slots.group`); `None` is group `default`.
+    pub slots_group: Option<String>,
     /// There is a `health.command`.
     pub has_health_command: bool,
     /// Between two times that it is asked (`health.interval`).
@@ -81,6 +83,7 @@ impl Policy {
             down_max: Duration::from_mins(30),
             wait_limit: Some(Duration::from_hours(24)),
             slots_limit: 1,
+            slots_group: None,
             has_health_command: false,
             health_interval: Duration::from_secs(15),
             force_ttl: Duration::from_mins(10),

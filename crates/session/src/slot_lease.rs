@@ -31,6 +31,9 @@ const AGAIN: Duration = Duration::from_secs(15);
 /// A node that needs nothing from the table reads its changes at most so often: holders change it every minute.
 const AT_REST: Duration = Duration::from_secs(5);
 
+/// The table is read again with every so many lists of nodes, whether a change was seen or not: every ten minutes at rest.
+const LISTS_TO_A_READ: u32 = 10;
+
 /// A node in service that has not written its entry for this long may have been passed over, by a node that may have
 /// released its own slot since. It is shorter than the limit of the other nodes, 5 min ([`crate::slots::STANDS_STILL`]).
 const MAY_BE_PASSED_OVER: Duration = Duration::from_mins(4);
@@ -61,6 +64,8 @@ pub struct SlotLease {
     in_flight: Option<Call>,
     /// When the table was last asked for.
     read_at: Moment,
+    /// Number of lists of nodes.
+    lists: u32,
     /// Number of tries in a row of which nothing came.
     in_vain: u32,
     next: Moment,
@@ -181,12 +186,23 @@ impl SlotLease {
         }
     }
 
+    /// Notes a list of nodes. Every tenth one, the table is read again: after a backup was restored, a watch from a
+    /// version of the future stays silent.
+    pub(crate) fn listed(&mut self, is_waiting: bool, nodes: Nodes<'_>, context: &StepContext<'_>) {
+        self.observed.see_nodes(nodes.all, context.now);
+        self.lists = self.lists.wrapping_add(1);
+        if self.lists.is_multiple_of(LISTS_TO_A_READ) && !is_waiting {
+            self.changed(is_waiting, nodes.own, context);
+        }
+        self.see_others(nodes, context);
+    }
+
     /// Notes whether another node has a slot or may be down, by the last list of nodes and the table.
     ///
     /// A node that carries our annotation or is not Ready may be down for a drain, whatever the table says. A list in
     /// which all nodes are in service does not prove that no node has a slot: a node that has just taken one is still in
     /// service. An entry that looks abandoned does not prove it either: its node may just have been unreachable.
-    pub(crate) fn see_others(&mut self, nodes: Nodes<'_>, context: &StepContext<'_>) {
+    fn see_others(&mut self, nodes: Nodes<'_>, context: &StepContext<'_>) {
         let Some(own) = nodes.own else { return };
         let holds = self.table.as_ref().map(|table| {
             // A list that is older than the table does not show the nodes that have joined since.
@@ -204,6 +220,7 @@ impl SlotLease {
             let is_marked = node.cordoned_by.as_deref() == Some(OWNER);
             is_marked || self.observed.is_down(&node.uid, context.now, context.policy.down_max)
         });
+        let may_be_down = may_be_down || self.observed.lost().any(|node| *node != own.name);
         self.others = match holds {
             Some(true) => OtherHolders::Hold,
             _ if may_be_down => OtherHolders::Hold,
@@ -333,8 +350,9 @@ impl SlotLease {
         Pursued::Waits
     }
 
-    /// Takes a slot if one is free. If other nodes have entries, a list of nodes is needed that is newer than the table:
-    /// a node that joined and took a slot in between must not look as if it did not exist.
+    /// Takes a slot if one is free. A list of nodes is needed that is newer than the table: a node that joined and took a
+    /// slot in between must not look as if it did not exist, and a node that has cordoned itself and then lost its entry
+    /// with the table must not look as if it were in service.
     fn take(
         &mut self,
         table: &SlotTable,
@@ -343,8 +361,7 @@ impl SlotLease {
         boot_id: &str,
         context: &mut StepContext<'_>,
     ) -> Pursued {
-        let has_others = table.others(own).next().is_some() || !table.unreadable.is_empty();
-        if has_others && nodes.asked <= self.known_at {
+        if nodes.asked <= self.known_at {
             return Pursued::NeedsList;
         }
         match self.group(table, nodes.all, context.policy).admit(own, context.now) {
@@ -362,9 +379,10 @@ impl SlotLease {
         }
     }
 
-    fn group<'a>(&'a self, table: &'a SlotTable, nodes: &'a [NodeView], policy: &Policy) -> Group<'a> {
+    fn group<'a>(&'a self, table: &'a SlotTable, nodes: &'a [NodeView], policy: &'a Policy) -> Group<'a> {
         let (limit, down_max) = (policy.slots_limit, policy.down_max);
-        Group { table, nodes, observed: &self.observed, limit, down_max }
+        let name = policy.slots_group.as_deref();
+        Group { table, nodes, observed: &self.observed, limit, down_max, name }
     }
 
     /// Writes our entry; the answer comes as an event.

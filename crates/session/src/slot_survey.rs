@@ -8,7 +8,7 @@ use std::time::Duration;
 use drain::view::NodeView;
 
 use crate::OWNER;
-use crate::slots::{Holder, SlotTable};
+use crate::slots::{Holder, SlotTable, is_out_for};
 
 /// What counts against the limit of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +17,22 @@ pub struct Survey<'a> {
     pub passed_over: Vec<bool>,
     /// Nodes without an entry that counts that are down for less than `slots.down-max`: they count as well.
     pub down: Vec<&'a NodeView>,
-    /// Nodes that count against the limit, each once: holders that exist, and nodes that are down.
+    /// Nodes without an entry that counts that zedkube has taken out of service: they count as well. Their entry was lost,
+    /// with the ConfigMap or by an order.
+    pub cordoned: Vec<&'a NodeView>,
+    /// Nodes that count against the limit, each once: holders that exist, nodes that are down, and nodes that are cordoned
+    /// by zedkube.
     pub taken: usize,
 }
 
-/// What the table and the nodes show. `nodes` must have been listed after the table was read, or a node that joined in
-/// between would look as if it were gone.
-pub fn survey<'a>(table: &SlotTable, nodes: &'a [NodeView], down_max: Duration) -> Survey<'a> {
+/// What the table of a group ([`crate::Policy::slots_group`]) and the nodes show. `nodes` must have been listed after the
+/// table was read, or a node that joined in between would look as if it were gone.
+pub fn survey<'a>(
+    table: &SlotTable,
+    nodes: &'a [NodeView],
+    group: Option<&str>,
+    down_max: Duration,
+) -> Survey<'a> {
     let passed_over: Vec<bool> = table.holders.iter().map(|holder| table.is_passed_over(holder)).collect();
     let held = table.holders.iter().zip(&passed_over).filter(|(_, is_passed)| !**is_passed);
     let counting: Vec<&Holder> = held.map(|(holder, _)| holder).collect();
@@ -37,8 +46,10 @@ pub fn survey<'a>(table: &SlotTable, nodes: &'a [NodeView], down_max: Duration) 
     };
     let is_down = |node: &&NodeView| down_for(node).is_some_and(|lasting| lasting < down_max) && !holds(node);
     let down: Vec<&NodeView> = nodes.iter().filter(is_down).collect();
-    let taken = down.len() + nodes.iter().filter(|node| holds(node)).count();
-    Survey { passed_over, down, taken }
+    let is_out = |node: &&NodeView| is_out_for(node, group) && !holds(node) && !is_down(node);
+    let cordoned: Vec<&NodeView> = nodes.iter().filter(is_out).collect();
+    let taken = down.len() + cordoned.len() + nodes.iter().filter(|node| holds(node)).count();
+    Survey { passed_over, down, cordoned, taken }
 }
 
 /// The node is down, or zedkube has taken it out of service: another one that goes down now makes two.

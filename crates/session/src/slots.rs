@@ -11,12 +11,17 @@
 //! entry) names that entry in its own as passed over. A node that finds its own entry passed over has lost its slot.
 //! Each node judges for itself which entries are abandoned: an entry that others have passed over still counts for it,
 //! because otherwise one node could send two others down together.
+//!
+//! The table can be lost: somebody deletes the ConfigMap, or etcd is restored from a backup. So a Node that carries our
+//! cordon counts without an entry as well; and the entries that were lost with the table count until their Nodes were
+//! seen back, because a restored Node has lost its cordon, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use drain::time::Moment;
 use drain::view::NodeView;
+use schemas::{KnownHolder, KnownHolders};
 
 use crate::OWNER;
 
@@ -55,6 +60,8 @@ pub struct PassedOver {
 pub struct SlotTable {
     /// The version that a write has to be based on; `None` if the table does not exist yet.
     pub version: Option<String>,
+    /// UID of the ConfigMap: one that was deleted and created again is another one. Empty if the table does not exist.
+    pub uid: String,
     /// The entries that could be read.
     pub holders: Vec<Holder>,
     /// Names of the nodes whose entries could not be read. Such an entry counts while its node is not in service.
@@ -103,6 +110,21 @@ impl SlotTable {
         self.holders.extend(entry);
     }
 
+    /// True if `later`, which was read after this table, is not what became of it: the table was deleted, or it was
+    /// restored from a backup. A `resourceVersion` only grows while an API server keeps its data.
+    fn is_lost_in(&self, later: &Self) -> bool {
+        let number = |version: &str| version.parse::<u64>().ok();
+        match (&self.version, &later.version) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(before), Some(after)) => {
+                let went_back =
+                    number(before).zip(number(after)).is_some_and(|(before, after)| after < before);
+                self.uid != later.uid || went_back
+            }
+        }
+    }
+
     /// Names of the nodes that hold a slot, or may hold one.
     pub fn names(&self) -> Vec<String> {
         let held = self.holders.iter().filter(|holder| !self.is_passed_over(holder));
@@ -142,6 +164,35 @@ pub struct Observations {
     down: BTreeMap<String, Moment>,
     /// Entries whose Renewal does not change while their node is in service, by node name.
     still: BTreeMap<String, Unrenewed>,
+    /// The table as it was seen last.
+    last: SlotTable,
+    /// Entries that were lost with the table, by node name.
+    lost: BTreeMap<String, LostEntry>,
+}
+
+/// An entry that was lost with the table. Its node may be on its way down, or down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LostEntry {
+    node_uid: String,
+    /// The boot in which the node wrote the entry.
+    boot_id: String,
+    /// Since when the node is Ready in that boot; `None` if it is not.
+    ready_since: Option<Moment>,
+}
+
+impl LostEntry {
+    /// Notes the nodes. True if the entry still counts: its node exists, and was not seen Ready in another boot, nor
+    /// Ready in the same boot for so long that it cannot be going down any more.
+    fn counts_with(&mut self, nodes: &[NodeView], now: Moment) -> bool {
+        let Some(node) = nodes.iter().find(|node| node.uid == self.node_uid) else { return false };
+        if !node.ready {
+            self.ready_since = None;
+            return true;
+        }
+        let is_back = !node.boot_id.is_empty() && node.boot_id != self.boot_id;
+        let since = *self.ready_since.get_or_insert(now);
+        !is_back && now.since(since) < STANDS_STILL
+    }
 }
 
 /// An entry whose Renewal does not change.
@@ -164,6 +215,7 @@ impl Observations {
         let serving: BTreeSet<&str> =
             nodes.iter().filter(|node| is_in_service(node)).map(|node| node.name.as_str()).collect();
         self.still.retain(|node, _| serving.contains(node.as_str()));
+        self.lost.retain(|_, lost| lost.counts_with(nodes, now));
     }
 
     /// Notes the entries; `nodes` is the last list of all nodes.
@@ -179,6 +231,54 @@ impl Observations {
             }
         }
         self.still = still;
+        if self.last.is_lost_in(table) {
+            for Holder { node, node_uid, boot_id, .. } in std::mem::take(&mut self.last.holders) {
+                self.lost.insert(node, LostEntry { node_uid, boot_id, ready_since: None });
+            }
+        }
+        self.lost.retain(|node, _| table.of(node).is_none());
+        self.last.clone_from(table);
+    }
+
+    /// What has to be known after a restart, so that a table that is lost meanwhile takes no holder with it.
+    pub(crate) fn write_down(&self, known: &mut KnownHolders) {
+        known.table_uid.clone_from(&self.last.uid);
+        known.table_version = self.last.version.clone().unwrap_or_default();
+        let holder = |node: &String, node_uid: &String, boot_id: &String| KnownHolder {
+            node: node.clone(),
+            node_uid: node_uid.clone(),
+            boot_id: boot_id.clone(),
+        };
+        let holders = self.last.holders.iter();
+        known.holders = holders.map(|had| holder(&had.node, &had.node_uid, &had.boot_id)).collect();
+        known.lost =
+            self.lost.iter().map(|(node, lost)| holder(node, &lost.node_uid, &lost.boot_id)).collect();
+    }
+
+    /// The observations of a process that wrote this down.
+    pub(crate) fn resumed(known: &KnownHolders) -> Self {
+        let holder = |KnownHolder { node, node_uid, boot_id }: &KnownHolder| Holder {
+            node: node.clone(),
+            node_uid: node_uid.clone(),
+            boot_id: boot_id.clone(),
+            ..Holder::default()
+        };
+        let lost = |KnownHolder { node, node_uid, boot_id }: &KnownHolder| {
+            let (node_uid, boot_id) = (node_uid.clone(), boot_id.clone());
+            (node.clone(), LostEntry { node_uid, boot_id, ready_since: None })
+        };
+        let last = SlotTable {
+            version: Some(known.table_version.clone()).filter(|version| !version.is_empty()),
+            uid: known.table_uid.clone(),
+            holders: known.holders.iter().map(holder).collect(),
+            ..SlotTable::default()
+        };
+        Self { last, lost: known.lost.iter().map(lost).collect(), ..Self::default() }
+    }
+
+    /// The nodes whose entries were lost with the table, and that were not seen back since. Sorted.
+    pub fn lost(&self) -> impl Iterator<Item = &String> {
+        self.lost.keys()
     }
 
     /// Until when a node that is not Ready may just be rebooting for a drain; `None` if the node is Ready.
@@ -223,6 +323,14 @@ pub struct Group<'a> {
     pub limit: u32,
     /// Setting `slots.down-max`.
     pub down_max: Duration,
+    /// [`crate::Policy::slots_group`].
+    pub name: Option<&'a str>,
+}
+
+/// True if zedkube has taken this node out of service for a drain, with a slot of this group
+/// ([`crate::Policy::slots_group`]).
+pub fn is_out_for(node: &NodeView, group: Option<&str>) -> bool {
+    node.is_cordoned_by(OWNER) && node.slots_group.as_deref() == group
 }
 
 impl Group<'_> {
@@ -252,9 +360,12 @@ impl Group<'_> {
         let others = || self.nodes.iter().filter(|node| node.name != own.name);
         let is_unreadable = |node: &&NodeView| self.table.unreadable.contains(&node.name);
         let unreadable = others().filter(is_unreadable).filter(|node| !is_in_service(node));
-        let down = others().filter(|node| self.observed.is_down(&node.uid, now, self.down_max));
+        let is_out = |node: &&NodeView| {
+            self.observed.is_down(&node.uid, now, self.down_max) || is_out_for(node, self.name)
+        };
         held.map(|holder| &holder.node)
-            .chain(unreadable.chain(down).map(|node| &node.name))
+            .chain(unreadable.chain(others().filter(is_out)).map(|node| &node.name))
+            .chain(self.observed.lost().filter(|node| **node != own.name))
             .map(String::as_str)
             .collect()
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use drain::time::Moment;
 use drain::view::{NodeView, Snapshot};
-use schemas::{Member, OtherHolders, Outcome};
+use schemas::{KnownHolders, Member, OtherHolders, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
@@ -19,7 +19,7 @@ use crate::published::{BETWEEN_ANSWERS, PublishedStatus};
 use crate::requests::Requests;
 use crate::restoring::{Restoring, is_marked};
 use crate::slot_lease::SlotLease;
-use crate::slots::Holder;
+use crate::slots::{Holder, Observations};
 
 /// Everything that zedkube's decisions depend on. One loop owns it.
 #[derive(Clone, Debug, Default)]
@@ -99,6 +99,20 @@ impl State {
     pub fn knowing(mut self, others: OtherHolders) -> Self {
         self.slots.others = others;
         self
+    }
+
+    /// Adds the holders of slots that another process of zedkube wrote down.
+    #[must_use]
+    pub fn remembering(mut self, known: &KnownHolders) -> Self {
+        self.slots.observed = Observations::resumed(known);
+        self
+    }
+
+    /// What the next process of zedkube has to know about the slots of other nodes.
+    pub fn known_holders(&self) -> KnownHolders {
+        let mut known = KnownHolders { others: self.slots.others, ..KnownHolders::default() };
+        self.slots.observed.write_down(&mut known);
+        known
     }
 
     /// Whether this device is a member, as far as this boot can know. A stored `no` counts as `unknown` until the

@@ -33,7 +33,12 @@ const ATTEMPTS_APART: Duration = Duration::from_secs(30);
 pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     let before = (headline(&state), record(&state));
     let mut context = StepContext::new(now, policy, state.serial);
+    let was_away = state.api.away_since.is_some();
     note(&mut state, &event, &mut context);
+    if was_away && state.api.away_since.is_none() {
+        // Nobody saw what became of the table meanwhile.
+        table_may_have_changed(&mut state, &context);
+    }
     stop_if_not_needed(&mut state, &mut context);
     let next = phase(&mut state, event, &mut context);
     go(&mut state, next, &mut context);
@@ -95,10 +100,7 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
             let nodes = Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked };
             slots.answered(*serial, result, nodes, renews, context);
         }
-        Event::SlotsChanged => {
-            let is_waiting = state.is_waiting_for_slot();
-            state.slots.changed(is_waiting, state.own.as_ref(), context);
-        }
+        Event::SlotsChanged => table_may_have_changed(state, context),
         Event::Health { serial, result } => state.health.answered(*serial, result, context),
         Event::Override(order) => {
             // The order has to be in the record before its file is renamed.
@@ -113,6 +115,12 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
     // for it, only its answer counts.
     state.has_looked |= context.policy.on_unreachable == OnUnavailable::Complete
         && state.api.is_away_for(context.policy.unreachable_timeout, context.now);
+}
+
+/// Notes that the slot table has to be read again.
+fn table_may_have_changed(state: &mut State, context: &StepContext<'_>) {
+    let is_waiting = state.is_waiting_for_slot();
+    state.slots.changed(is_waiting, state.own.as_ref(), context);
 }
 
 /// Notes what the attempt's driver says about our node and the API server.
@@ -148,14 +156,14 @@ fn looked(
     let Ok(look) = result else { return };
     state.nodes_error.identity = look.own.as_ref().err().map(|none| none.why.clone()).unwrap_or_default();
     forget_what_is_gone(state, look);
-    state.slots.observed.see_nodes(&look.nodes, context.now);
     state.nodes.clone_from(&look.nodes);
     state.nodes_asked = serial;
     if let Ok(own) = &look.own {
         state.see_own(own);
     }
+    let is_waiting = state.is_waiting_for_slot();
     let State { slots, own, nodes, nodes_asked, .. } = state;
-    slots.see_others(Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked }, context);
+    slots.listed(is_waiting, Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked }, context);
     state.has_looked = true;
     membership(state, Some(Listed { nodes: look.nodes.len(), has_own: look.own.is_ok() }));
 }

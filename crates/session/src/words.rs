@@ -132,10 +132,17 @@ fn slot(state: &State) -> String {
     if state.slots.taken_by.is_empty() {
         return "taking a slot".to_owned();
     }
-    format!(
-        "all slots are taken, by nodes that are down or being drained: {}",
-        state.slots.taken_by.join(", ")
-    )
+    let taken_by = &state.slots.taken_by;
+    let is_lost = |node: &&String| taken_by.contains(node);
+    let lost: Vec<&str> = state.slots.observed.lost().filter(is_lost).map(String::as_str).collect();
+    let why = match lost.as_slice() {
+        [] => String::new(),
+        lost => format!(
+            " (the ConfigMap of the slots was lost with the entry of {}, and it was not seen back since)",
+            lost.join(", ")
+        ),
+    };
+    format!("all slots are taken, by nodes that are down or being drained: {}{why}", taken_by.join(", "))
 }
 
 /// The warning that the device is about to go down without a drain.

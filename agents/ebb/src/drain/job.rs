@@ -49,7 +49,7 @@ pub(crate) enum Change {
 enum Stage {
     Named,
     Cordoning,
-    Cordoned(Cordoned),
+    Cordoned(Box<Cordoned>),
     Draining(Box<Drain>),
     Uncordoning(BoxFuture<'static, Result<Uncordoned, ApiFailure>>),
     Over,
@@ -85,7 +85,7 @@ impl Job {
         match drainer.cordon(&self.name).await {
             Ok(cordoned) => {
                 self.was_cordoned = cordoned.before() != PriorCordon::Schedulable;
-                self.stage = Stage::Cordoned(cordoned);
+                self.stage = Stage::Cordoned(Box::new(cordoned));
                 let already = if self.was_cordoned { "already " } else { "" };
                 vec![Print::Out(format!("node/{} {already}cordoned", self.name))]
             }
@@ -123,7 +123,7 @@ impl Job {
             return;
         };
         self.began = Some(now());
-        self.stage = Stage::Draining(Box::new(drainer.drain_cordoned(cordoned.clone())));
+        self.stage = Stage::Draining(Box::new(drainer.drain_cordoned(cordoned.as_ref().clone())));
     }
 
     /// Waits for the next change. May be dropped and called again.

@@ -1,12 +1,12 @@
 //! `ebb slots list`.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use cluster::{Holder, SlotMap, Slots, Unreadable, list_nodes, read_slots};
 use drain::view::NodeView;
 use serde::Serialize;
+use session::Policy;
 use session::slot_survey::{is_in_use, survey};
 use text::one_line;
 
@@ -34,7 +34,9 @@ struct Document {
     /// Keys whose values cannot be read. Such an entry counts while its node is out of service.
     unreadable: Vec<Damaged>,
     /// Nodes without an entry that count too: they are NotReady for less than `slots.down-max`.
-    down: Vec<Down>,
+    down: Vec<Bare>,
+    /// Nodes without an entry that count too: zedkube has cordoned them.
+    cordoned: Vec<Bare>,
 }
 
 /// One holder.
@@ -61,10 +63,10 @@ struct Damaged {
     in_use: bool,
 }
 
-/// One node that is down.
+/// One node without an entry.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Down {
+struct Bare {
     node: String,
     #[serde(rename = "NodeUID")]
     node_uid: String,
@@ -80,7 +82,7 @@ pub(super) async fn run(common: &Common) -> anyhow::Result<ExitCode> {
     // List the nodes after the slots: otherwise a node that joined and took a slot in between would seem to be gone.
     let nodes: Vec<NodeView> = list_nodes(&cluster).await?.into_iter().map(|facts| facts.view).collect();
     let limits = &device.settings.policy;
-    let document = document(&map, &slots, &nodes, limits.slots_limit, limits.down_max);
+    let document = document(&map, &slots, &nodes, limits);
     if common.json {
         screen::line(&serde_json::to_string_pretty(&document).context("cannot write JSON")?);
     } else {
@@ -89,8 +91,9 @@ pub(super) async fn run(common: &Common) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limit: u32, down_max: Duration) -> Document {
-    let survey = survey(&zedkube::slot_table(slots.clone()), nodes, down_max);
+fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limits: &Policy) -> Document {
+    let table = zedkube::slot_table(slots.clone());
+    let survey = survey(&table, nodes, limits.slots_group.as_deref(), limits.down_max);
     let seen = |name: &str| {
         let node = node_of(name, nodes);
         let now = node.map_or_else(|| "gone: not counted".to_owned(), node_state);
@@ -106,7 +109,7 @@ fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limit: u32, down_m
         let (now, in_use) = seen(node);
         Damaged { node: node.clone(), why: why.clone(), now, in_use }
     };
-    let down = |node: &&NodeView| Down {
+    let bare = |node: &&NodeView| Bare {
         node: node.name.clone(),
         node_uid: node.uid.clone(),
         now: node_state(node),
@@ -114,18 +117,20 @@ fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limit: u32, down_m
     Document {
         group: map.group.clone(),
         config_map: format!("{}/{}", map.namespace, map.name()),
-        limit,
+        limit: limits.slots_limit,
         taken: survey.taken,
         holders: current.collect(),
         unreadable: slots.unreadable.iter().map(damaged).collect(),
-        down: survey.down.iter().map(down).collect(),
+        down: survey.down.iter().map(bare).collect(),
+        cordoned: survey.cordoned.iter().map(bare).collect(),
     }
 }
 
 fn render(document: &Document) -> String {
-    let Document { group, config_map, limit, taken, holders, unreadable, down } = document;
+    let Document { group, config_map, limit, taken, holders, unreadable, down, cordoned } = document;
     let of = if *limit == 0 { "no limit (slots.limit = 0)".to_owned() } else { format!("limit {limit}") };
-    let who = if holders.is_empty() && unreadable.is_empty() { "no node has a slot; " } else { "" };
+    let is_free = holders.is_empty() && unreadable.is_empty() && cordoned.is_empty();
+    let who = if is_free { "no node has a slot; " } else { "" };
     let head = format!("{who}group {group}: {taken} taken, {of} (ConfigMap {config_map})\n");
     let of_holder = |entry: &Entry| {
         let Holder { node, boot_id, renewal, .. } = &entry.holder;
@@ -136,9 +141,10 @@ fn render(document: &Document) -> String {
     };
     let of_damaged =
         |damaged: &Damaged| bare(&one_line(&damaged.node, MOST_BYTES), "unreadable", &damaged.now);
-    let of_down = |down: &Down| bare(&down.node, "down", &down.now);
     let rows = holders.iter().map(of_holder).chain(unreadable.iter().map(of_damaged));
-    let rows: Vec<_> = rows.chain(down.iter().map(of_down)).collect();
+    let rows = rows.chain(down.iter().map(|node| bare(&node.node, "down", &node.now)));
+    let rows: Vec<_> =
+        rows.chain(cordoned.iter().map(|node| bare(&node.node, "cordoned", &node.now))).collect();
     if rows.is_empty() { head } else { head + &table(HEAD, &rows) }
 }
 

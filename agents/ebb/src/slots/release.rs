@@ -4,11 +4,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use cluster::cordon::uncordon_any;
 use cluster::{Cluster, SlotMap, list_nodes, take_slots_away};
 use drain::view::NodeView;
 use runtime::peers;
 use serde::Serialize;
 use session::slot_survey::is_in_use;
+use session::slots::is_out_for;
 
 use super::{Common, node_of, node_state};
 use crate::kubectl::nodes::node_name;
@@ -48,10 +50,12 @@ pub(super) async fn run(which: &SlotOwner, force: bool, common: &Common) -> anyh
     let map = zedkube::slot_map(&device.settings);
     let wanted = which.holder.as_deref().map(node_name).transpose()?;
     let cluster = device.reach("slots").await?;
-    let released = match &wanted {
-        Some(name) => of_node(&cluster, &map, name, force).await?,
-        None => matching(&cluster, &map, |_| true, force).await?,
-    };
+    let group = device.settings.policy.slots_group.as_deref();
+    let is_meant = |node: &str| wanted.as_ref().is_none_or(|wanted| node == wanted);
+    let released = matching(&cluster, &map, group, is_meant, force).await?;
+    if let Some(name) = wanted.as_ref().filter(|_| released.nodes.is_empty()) {
+        bail!("node {name} has no slot of group {}; `ebb slots list` says who has one", map.group);
+    }
     if !released.nodes.is_empty() {
         let by = peers::user();
         journal(&device.root, &format!("slots of configmap {}: {} (by {by})", map.name(), released.line()));
@@ -97,27 +101,35 @@ impl Released {
     }
 }
 
-async fn of_node(cluster: &Cluster, map: &SlotMap, name: &str, force: bool) -> anyhow::Result<Released> {
-    let released = matching(cluster, map, |node| node == name, force).await?;
-    if released.nodes.is_empty() {
-        bail!("node {name} has no slot of group {}; `ebb slots list` says who has one", map.group);
-    }
-    Ok(released)
-}
-
+/// Removes the entries, and with `force` also zedkube's cordons: a node that carries one counts without an entry, too.
 async fn matching(
     cluster: &Cluster,
     map: &SlotMap,
+    group: Option<&str>,
     is_meant: impl Fn(&str) -> bool,
     force: bool,
 ) -> anyhow::Result<Released> {
     let judge = async |meant: &[String]| {
         if force { Ok(()) } else { refuse(&in_use(meant, &nodes(cluster).await?)) }
     };
-    let removed = take_slots_away(cluster, map, is_meant, judge).await?;
-    // With --force the nodes are listed only afterwards, for the text: so it works without the right to list nodes.
-    let nodes =
-        if force && !removed.is_empty() { nodes(cluster).await.unwrap_or_default() } else { Vec::new() };
+    let mut removed = take_slots_away(cluster, map, &is_meant, judge).await?;
+    // An entry can be removed with --force also without the right to list nodes.
+    let nodes = if force { nodes(cluster).await.unwrap_or_default() } else { nodes(cluster).await? };
+    let cordoned = nodes.iter().filter(|node| is_meant(&node.name) && is_out_for(node, group));
+    for node in cordoned {
+        if !force {
+            refuse(&[named(node)])?;
+        }
+        uncordon_any(cluster, &node.name).await.with_context(|| {
+            format!(
+                "node {} still counts, because zedkube has cordoned it, and cannot be uncordoned",
+                node.name
+            )
+        })?;
+        if !removed.contains(&node.name) {
+            removed.push(node.name.clone());
+        }
+    }
     let in_use = in_use(&removed, &nodes);
     Ok(Released { nodes: removed, in_use })
 }

@@ -82,7 +82,30 @@ async fn a_slot_in_use_is_released_only_by_force() -> Result<()> {
         let part = format!(", although in use ({in_use}): two nodes may now be down at once");
         assert!(said.code == 0 && said.out.contains(&part), "{more}: {said:?}");
         assert_eq!(site.holders(), left, "{more}");
+        assert_eq!(site.node("edge-a")["spec"].get("unschedulable"), None, "it would still count: {more}");
     }
+    Ok(())
+}
+
+/// The entry was lost with the ConfigMap; the node counts because zedkube has cordoned it.
+#[tokio::test]
+async fn a_cordoned_node_without_an_entry_is_released_only_by_force() -> Result<()> {
+    let site = Site::passive()?;
+    site.cordon("edge-a", "zedkube")?;
+    site.cordon("edge-b", "ebb:alice")?;
+    let said = site.ebb(&words(&site, "list")).await?;
+    assert!(said.out.contains("1 taken") && said.out.contains("edge-a  cordoned"), "{said:?}");
+    for more in ["release edge-a", "release --all"] {
+        let said = site.ebb(&words(&site, more)).await?;
+        let part = "the slot is in use: edge-a is Ready, cordoned by zedkube";
+        assert!(said.code == 1 && said.err.contains(part), "{more}: {said:?}");
+    }
+    assert_eq!(site.changes(), [""; 0]);
+    let said = site.ebb(&words(&site, "release edge-a --force")).await?;
+    assert!(said.code == 0 && said.out.starts_with("the slot of edge-a is free, although"), "{said:?}");
+    assert_eq!(site.changes(), ["patch nodes edge-a"]);
+    let said = site.ebb(&words(&site, "release edge-b --force")).await?;
+    assert!(said.code == 1 && said.err.contains("edge-b has no slot"), "{said:?}");
     Ok(())
 }
 

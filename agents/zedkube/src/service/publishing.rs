@@ -33,7 +33,7 @@ impl Service {
         if self.state.adopts {
             return;
         }
-        let stored = self.stored.store(self.state.member, self.state.slots.others);
+        let stored = self.stored.store(self.state.member, self.state.known_holders());
         let error = stored.err().map(|error| error_chain(&error));
         if let Some(text) = error.as_ref().filter(|text| self.around.unstored.as_ref() != Some(text)) {
             tracing::error!(

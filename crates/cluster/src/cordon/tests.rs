@@ -2,6 +2,7 @@ use fake_cluster::{Effect, FakeCluster, Fault, Reply};
 use serde_json::json;
 
 use super::*;
+use crate::nodes::list_nodes;
 use crate::testing::{last, still_cluster};
 
 /// The parts of a node that concern its cordon.
@@ -48,6 +49,22 @@ async fn an_agents_own_cordon_gets_the_reason_of_the_new_attempt() {
         "a text stops no drain"
     );
     assert_eq!(marks(&fake).2, Some(json!("reboot")));
+}
+
+/// Other nodes see by the annotation whose slots the node uses.
+#[tokio::test]
+async fn a_cordon_names_its_group_until_the_uncordon() {
+    for group in [Some("line-3"), None] {
+        let (fake, cluster) = still_cluster();
+        let cordoned = cordon_in_group(&cluster, "edge-a", "zedkube", "reboot", group).await.unwrap();
+        assert_eq!(cordoned.node().slots_group.as_deref(), group);
+        let listed = list_nodes(&cluster).await.unwrap();
+        let groups: Vec<_> = listed.iter().map(|node| node.view.slots_group.as_deref()).collect();
+        assert!(groups.contains(&group), "{groups:?}");
+        uncordon(&cluster, "edge-a", "zedkube").await.unwrap();
+        let node = fake.get("nodes", "", "edge-a").unwrap();
+        assert_eq!(node["metadata"]["annotations"].get(SLOTS_GROUP), None, "{node}");
+    }
 }
 
 #[tokio::test]

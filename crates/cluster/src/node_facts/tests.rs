@@ -12,7 +12,7 @@ fn a_whole_node() {
         "metadata": {
             "name": "edge-a", "uid": "n1",
             "labels": {"node-uuid": "d1", "tie-breaker-node": "true"},
-            "annotations": {"ebb.dev/cordoned-by": "zedkube"},
+            "annotations": {"ebb.dev/cordoned-by": "zedkube", "ebb.dev/slots-group": "line-3"},
         },
         "spec": {"unschedulable": true},
         "status": {
@@ -29,6 +29,7 @@ fn a_whole_node() {
         uid: "n1".into(),
         cordoned: true,
         cordoned_by: Some("zedkube".into()),
+        slots_group: Some("line-3".into()),
         ready: true,
         tie_breaker: true,
         boot_id: "b1".into(),

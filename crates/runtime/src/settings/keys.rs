@@ -55,12 +55,13 @@ pub struct Settings {
 impl Settings {
     /// The settings after the rules that combine several of them: our durations override EVE's numbers.
     pub(crate) fn complete(mut self) -> Self {
-        let Self { policy, eve, health, .. } = &mut self;
+        let Self { policy, eve, health, slots, .. } = &mut self;
         policy.drain.attempt_timeout = eve.attempt_timeout.unwrap_or(eve.drain_timeout);
         policy.unreachable_timeout = eve.unreachable_timeout.unwrap_or(eve.not_reachable);
         let product = || eve.config_interval.saturating_mul(eve.config_multiple);
         policy.peer_window = eve.peer_window.unwrap_or_else(product);
         policy.has_health_command = health.command.is_some();
+        policy.slots_group = Some(&slots.group).filter(|group| *group != "default").cloned();
         self
     }
 }
@@ -101,6 +102,8 @@ struct DeviceKeys {
     wait_limit: Option<Duration>,
     #[serde(rename = "slots.limit", with = "Count::<0, 10_000>")]
     slots_limit: u32,
+    #[serde(skip)] // see `Settings::complete`
+    slots_group: Option<String>,
     #[serde(skip)] // see `Settings::complete`
     has_health_command: bool,
     #[serde(rename = "health.interval", with = "Span::<1, HOUR>")]

@@ -17,7 +17,12 @@ fn passed(name: &str, renewal: u64) -> PassedOver {
 }
 
 fn table(holders: &[Holder]) -> SlotTable {
-    SlotTable { version: Some("1".into()), holders: holders.to_vec(), ..SlotTable::default() }
+    SlotTable {
+        version: Some("1".into()),
+        uid: "table".into(),
+        holders: holders.to_vec(),
+        ..SlotTable::default()
+    }
 }
 
 /// Observes these nodes and entries, unchanged, for this long.
@@ -40,7 +45,7 @@ fn check(limit: u32, nodes: &[NodeView], holders: &[Holder], since: Duration, ex
 fn check_table(limit: u32, nodes: &[NodeView], table: &SlotTable, since: Duration, expected: &Admission) {
     let observed = observed(nodes, table, since);
     let down_max = Duration::from_mins(30);
-    let group = Group { table, nodes, observed: &observed, limit, down_max };
+    let group = Group { table, nodes, observed: &observed, limit, down_max, name: None };
     assert_eq!(group.admit(&node("own"), NOW), *expected, "{nodes:?} {table:?}");
 }
 
@@ -60,6 +65,7 @@ fn who_counts() {
     let down = || NodeView { ready: false, ..node("a") };
     let cordoned = || NodeView { cordoned: true, ..node("a") };
     let marked = || NodeView { cordoned_by: Some(OWNER.into()), ..node("a") };
+    let out = || NodeView { cordoned: true, ..marked() };
     check(LIMIT_1, &all, &[], short, &free(&[]));
     check(LIMIT_1, &all, &[holder("a", 7)], short, &taken(&["a"]));
     check(2, &all, &[holder("a", 7)], short, &free(&[]));
@@ -72,8 +78,13 @@ fn who_counts() {
     check(2, &with(down()), &[holder("a", 7)], short, &free(&[]));
     // We do not count as down when our own kubelet is late.
     check(LIMIT_1, &[NodeView { ready: false, ..node("own") }, node("a")], &[], short, &free(&[]));
-    // Another party's cordon takes no slot.
+    // Another party's cordon takes no slot; ours does, also without an entry, in its own group.
     check(LIMIT_1, &with(cordoned()), &[], short, &free(&[]));
+    check(LIMIT_1, &with(out()), &[], long, &taken(&["a"]));
+    check(2, &with(out()), &[holder("a", 7)], short, &free(&[]));
+    check(LIMIT_1, &with(NodeView { slots_group: Some("line-3".into()), ..out() }), &[], long, &free(&[]));
+    // A mark that is left on a node that was uncordoned by hand takes none.
+    check(LIMIT_1, &with(marked()), &[], long, &free(&[]));
     // Abandoned: the node does not exist, or is in service and does not renew.
     check(LIMIT_1, &all, &[holder("gone", 7)], short, &free(&["gone"]));
     check(LIMIT_1, &all, &[holder("a", 7)], long, &free(&["a"]));
@@ -213,4 +224,68 @@ fn standing_still_begins_anew_with_each_renewal_and_each_interruption() {
     see(&mut observed, 3, 60);
     observed.see_table(&table(&[]), &nodes, minutes(61));
     assert!(!still(&observed), "nothing is kept of entries that are gone");
+}
+
+/// The ConfigMap is deleted, or etcd restored, while "a" has a slot.
+#[test]
+fn what_was_lost_with_the_table_counts_until_its_node_is_back() {
+    let before = SlotTable { version: Some("100".into()), ..table(&[holder("a", 7), holder("own", 1)]) };
+    let at = |version: &str| SlotTable { version: Some(version.into()), ..table(&[]) };
+    let minutes = |count: u64| Moment(count * 60_000);
+    let in_boot = |boot: &str| NodeView { boot_id: boot.into(), ..node("a") };
+    let lost_with = |after: &SlotTable| {
+        let mut observed = Observations::default();
+        observed.see_table(&before, &[], minutes(0));
+        observed.see_table(after, &[], minutes(0));
+        observed
+    };
+    // The table after it, and whether the entries were lost with the one before.
+    let tables = [
+        (at("101"), false),
+        (SlotTable::default(), true),
+        (SlotTable { uid: "another".into(), ..at("101") }, true),
+        (at("99"), true),
+        (SlotTable { holders: vec![holder("a", 2)], ..at("99") }, false),
+        (at("not a number"), false),
+    ];
+    for (after, is_lost) in &tables {
+        let mut restarted = KnownHolders::default();
+        let mut observed = Observations::default();
+        observed.see_table(&before, &[], minutes(0));
+        observed.write_down(&mut restarted);
+        let mut resumed = Observations::resumed(&restarted);
+        resumed.see_table(after, &[], minutes(0));
+        for observed in [lost_with(after), resumed] {
+            let lost: Vec<_> = observed.lost().filter(|node| *node != "own").collect();
+            assert_eq!(!lost.is_empty(), *is_lost, "{after:?}");
+        }
+    }
+    // What is seen of "a" each minute, and for how many minutes it counts.
+    let down = NodeView { ready: false, ..in_boot("boot") };
+    let cases: [(&[NodeView], usize); 6] = [
+        (&[in_boot("boot")], 5),
+        (&[in_boot("")], 5),
+        (&[in_boot("next")], 0),
+        (&[NodeView { cordoned: true, ..in_boot("next") }], 0),
+        (&[NodeView { uid: "another".into(), ..in_boot("boot") }], 0),
+        (&[in_boot("boot"), down.clone(), in_boot("boot")], 7),
+    ];
+    for (seen, expected) in cases {
+        let mut observed = lost_with(&at("99"));
+        let mut nodes = seen.iter().chain(std::iter::repeat(&seen[seen.len() - 1]));
+        let counts = |minute: &u64| {
+            observed.see_nodes(&[node("own"), nodes.next().unwrap().clone()], minutes(*minute));
+            observed.lost().any(|node| node == "a")
+        };
+        assert_eq!((0..60).take_while(counts).count(), expected, "{seen:?}");
+    }
+    let mut observed = lost_with(&at("99"));
+    for minute in 0..600 {
+        observed.see_nodes(&[node("own"), down.clone()], minutes(minute));
+    }
+    let nodes = [node("own"), down];
+    let empty = table(&[]);
+    let down_max = Duration::from_mins(30);
+    let group = Group { table: &empty, nodes: &nodes, observed: &observed, limit: 1, down_max, name: None };
+    assert_eq!(group.admit(&node("own"), minutes(600)), taken(&["a"]), "time alone frees nothing");
 }

@@ -408,7 +408,7 @@ impl Sim {
     pub(super) fn restart_from(&mut self, record: Record) {
         let standing: Vec<Request> = self.state.requests.iter().cloned().collect();
         let (member, boot_id) = (self.state.member, self.state.boot_id.clone());
-        self.state = resume(record, member, boot_id, self.now);
+        self.state = resume(record, member, boot_id, self.now).remembering(&self.state.known_holders());
         self.start(standing);
     }
 
@@ -416,14 +416,17 @@ impl Sim {
     pub(super) fn lose_record(&mut self) {
         let standing: Vec<Request> = self.state.requests.iter().cloned().collect();
         let boot_id = self.state.boot_id.clone();
-        self.state = State::new(self.state.member, boot_id, self.now).knowing(self.state.slots.others);
+        let known = self.state.known_holders();
+        self.state =
+            State::new(self.state.member, boot_id, self.now).knowing(known.others).remembering(&known);
         self.start(standing);
     }
 
     /// The device comes up again; there is no request.
     pub(super) fn boot(&mut self, boot_id: &str) {
-        let others = self.state.slots.others;
-        self.state = State::new(self.state.member, boot_id.into(), self.now).knowing(others);
+        let known = self.state.known_holders();
+        let state = State::new(self.state.member, boot_id.into(), self.now);
+        self.state = state.knowing(known.others).remembering(&known);
         self.recorded = record(&self.state);
         self.start(vec![]);
     }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use drain::view::Unhealthy;
 
 use super::*;
@@ -22,6 +24,7 @@ fn node(name: &str, down_for: Option<u64>, cordoned_by: Option<&str>) -> NodeVie
         cordoned: cordoned_by.is_some(),
         cordoned_by: cordoned_by.map(str::to_owned),
         unhealthy: down_for.map(unhealthy),
+        slots_group: cordoned_by.map(|_| "line-3".to_owned()),
         ..NodeView::default()
     }
 }
@@ -32,7 +35,8 @@ fn map() -> SlotMap {
 
 fn listed(holders: &[&str], nodes: &[NodeView], limit: u32) -> Document {
     let holders = holders.iter().map(|name| holder(name)).collect();
-    document(&map(), &Slots { holders, ..Slots::default() }, nodes, limit, Duration::from_mins(30))
+    let limits = Policy { slots_limit: limit, slots_group: Some("line-3".to_owned()), ..Policy::device() };
+    document(&map(), &Slots { holders, ..Slots::default() }, nodes, &limits)
 }
 
 #[test]
@@ -43,8 +47,11 @@ fn who_has_a_slot_and_who_counts_besides() {
         node("edge-c", Some(185), None),
         node("edge-d", Some(1800), None),
         node("edge-e", None, Some("ebb:alice")),
+        node("edge-f", None, Some("zedkube")),
+        NodeView { slots_group: None, ..node("edge-g", None, Some("zedkube")) },
     ];
-    // edge-b holds one and is down: it counts once. edge-d is down for too long, edge-e is merely cordoned.
+    // edge-b holds one and is down: it counts once. edge-d is down for too long, edge-e is merely cordoned. edge-f has
+    // lost its entry and counts all the same; edge-g is of another group.
     insta::assert_snapshot!(render(&listed(&["edge-a", "edge-b", "edge-x"], &nodes, 2)));
 }
 
@@ -71,7 +78,7 @@ fn entries_that_are_not_as_usual() {
         ..Slots::default()
     };
     // edge-b has lost its slot; edge-c is in service, so that nonsense in its entry does not count.
-    insta::assert_snapshot!(render(&document(&map(), &slots, &nodes, 1, Duration::from_mins(30))));
+    insta::assert_snapshot!(render(&document(&map(), &slots, &nodes, &Policy::device())));
 }
 
 #[test]

@@ -110,7 +110,7 @@ const EVERY_KEY: &str = r#"
     no-peer = "wait"
     force.ttl = "57s"
     cordon = { tries = 59, pause = "60s" }
-    slots = { limit = 72, wait = "73s", down-max = "74s" }
+    slots = { limit = 72, group = "line-3", wait = "73s", down-max = "74s" }
     drain = { attempts = 75, retry-pause = "76s", attempt-timeout = "61m", settle = "62s" }
     api = { freeze-limit = "63s", unreachable-timeout = "77s" }
     peer.window = "78s"
@@ -199,6 +199,7 @@ fn every_key_is_found_in_the_policy() {
         down_max: seconds(74),
         wait_limit: Some(seconds(73)),
         slots_limit: 72,
+        slots_group: Some("line-3".to_owned()),
         has_health_command: true,
         health_interval: seconds(58),
         force_ttl: seconds(57),

@@ -7,7 +7,7 @@ use crate::OWNER;
 use crate::event::NodeList;
 use crate::membership::Mode;
 use crate::phase::Stage;
-use crate::slots::PassedOver;
+use crate::slots::{PassedOver, SlotTable};
 use crate::step::sim::{Fault, SECOND, Sim};
 use crate::words;
 
@@ -481,4 +481,66 @@ fn an_uncordon_is_tried_until_it_works_then_the_slot_goes_back() {
     sim.set(Fault::Unreachable, false);
     sim.pass(10 * MINUTE);
     assert_eq!((sim.own.cordoned, sim.holders()), (false, vec![]));
+}
+
+/// The ConfigMap is deleted while another node drains; or a backup of etcd from before that drain is restored, and then
+/// that Node has lost its cordon, too.
+#[test]
+fn a_slot_that_was_lost_with_the_table_counts_until_its_node_is_back() {
+    let events: [(&str, fn(&mut Sim)); 4] = [
+        ("deleted", |sim| sim.send(Event::SlotsChanged)),
+        ("deleted, nobody saw the entry", |sim| {
+            sim.state = State::new(Member::Yes, "boot".into(), sim.now);
+            sim.start(vec![]);
+        }),
+        ("restored", |sim| {
+            (sim.others[0].cordoned, sim.others[0].cordoned_by) = (false, None);
+            sim.set(Fault::Unreachable, true);
+            sim.pass(70 * SECOND);
+            sim.set(Fault::Unreachable, false);
+        }),
+        ("restored, and we were restarted", |sim| {
+            (sim.others[0].cordoned, sim.others[0].cordoned_by) = (false, None);
+            sim.restart();
+        }),
+    ];
+    for (how, happens) in events {
+        let mut sim = Sim::new();
+        sim.others_hold(&["peer"]);
+        (sim.others[0].cordoned, sim.others[0].cordoned_by) = (true, Some(OWNER.into()));
+        sim.send(Event::SlotsChanged);
+        sim.pass(MINUTE);
+        sim.slots = SlotTable::default();
+        happens(&mut sim);
+        sim.reboot();
+        sim.pass(3 * MINUTE);
+        assert_eq!((sim.outcome(), sim.own.cordoned, sim.holders()), (None, false, vec![]), "{how}");
+        let reason = words::reason(&sim.state);
+        let is_remembered = how != "deleted, nobody saw the entry";
+        assert!(reason.contains("drained: peer"), "{how}: {reason}");
+        assert_eq!(reason.contains("lost with the entry of peer"), is_remembered, "{how}: {reason}");
+        sim.others[0] =
+            NodeView { boot_id: "next".into(), cordoned: false, cordoned_by: None, ..sim.others[0].clone() };
+        sim.pass(MINUTE);
+        assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]), "{how}");
+    }
+}
+
+/// A backup of etcd with our old entry is restored while we are at rest: the watch stays silent.
+#[test]
+fn an_entry_of_ours_that_comes_back_unseen_is_given_back() {
+    for is_away_meanwhile in [true, false] {
+        let mut sim = Sim::new();
+        sim.reboot();
+        sim.pass(20 * SECOND);
+        sim.ask(&[]);
+        sim.pass(10 * SECOND);
+        assert_eq!(sim.holders(), [""; 0]);
+        sim.set(Fault::Unreachable, is_away_meanwhile);
+        sim.pass(70 * SECOND);
+        sim.others_hold(&["own"]);
+        sim.set(Fault::Unreachable, false);
+        sim.pass(if is_away_meanwhile { MINUTE } else { 11 * MINUTE });
+        assert_eq!(sim.holders(), [""; 0], "away meanwhile: {is_away_meanwhile}");
+    }
 }
