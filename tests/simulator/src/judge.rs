@@ -209,6 +209,8 @@ pub(crate) struct Judge {
     refuses_all: bool,
     /// The last time at which a fault of the API server began or ended.
     disturbed_at: u64,
+    /// When the slot table was lost last.
+    slots_lost_at: Option<u64>,
     limits: Limits,
     /// There was something in this history that may let a drain fail.
     has_lasting: bool,
@@ -248,6 +250,7 @@ impl Judge {
             blind,
             refuses_all: false,
             disturbed_at,
+            slots_lost_at: None,
             limits,
             has_lasting,
             refusals,
@@ -295,6 +298,18 @@ impl Judge {
 
     pub(crate) fn wants_image(&mut self, device: usize, version: &str) {
         version.clone_into(&mut self.devices[device].wanted_image);
+    }
+
+    /// The slot table is lost with all entries.
+    pub(crate) fn slots_are_lost(&mut self) {
+        self.slots_lost_at = Some(kernel::now());
+    }
+
+    /// The entry of the device may have been lost with the table. The device renews its entry every minute, and notices
+    /// then, unless it stands still.
+    fn may_have_lost_its_slot(&self, device: usize) -> bool {
+        let until = self.devices[device].stood_still_until();
+        self.slots_lost_at.is_some_and(|lost| kernel::now() < lost.max(until) + MINUTE + UNSEEN)
     }
 
     /// A fault of the API server begins or ends.

@@ -43,7 +43,11 @@ impl Judge {
             () if owner == "DaemonSet" => "only pods that have to leave this node are evicted",
             () if evicted.is_cordoned == Some(false) => "pods leave a cordoned node only",
             () if !is_asked => "pods leave only while somebody asks for it",
-            () if self.limits.slots > 0 && !has_slot(cluster, node) && !known.requests.is_empty() => {
+            () if self.limits.slots > 0
+                && !has_slot(cluster, node)
+                && !known.requests.is_empty()
+                && !self.may_have_lost_its_slot(index) =>
+            {
                 "pods leave only with a slot"
             }
             // Before nodeagent has looked for the means, nobody knows that there is none.

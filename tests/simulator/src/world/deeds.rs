@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::happening::{Deed, Fault, Happening, Mishap};
 use super::situations::WITHOUT_RECORD;
 use super::{MINUTE, SECOND, UNFREEZE, World, is_unschedulable, pick};
+use crate::device::Device;
 use crate::judge::GHOST;
 use crate::kernel::{self, DiskFault};
 use crate::story::tell;
@@ -19,6 +20,9 @@ const CALL_DEADLINE: Duration = Duration::from_secs(10);
 
 /// What is in the folder of the record of zedkube's drain.
 pub(super) const RECORD: &str = "/run/zedkube/DrainRecord/";
+
+/// Our annotation of a cordon.
+const MARK: &str = "/metadata/annotations/ebb.dev~1cordoned-by";
 
 /// The annotation by which a person asks to leave a node cordoned.
 const KEEP_CORDONED: &str = "ebb.dev/keep-cordoned";
@@ -110,6 +114,7 @@ impl World {
                     table["data"][GHOST] = json!(entry);
                 })?;
             }
+            Deed::LoseSlots(is_restored) => self.lose_slots(is_restored)?,
             _ => self.deed_on_device(index, deed)?,
         }
         Ok(())
@@ -171,7 +176,31 @@ impl World {
             | Deed::RemoveBudget
             | Deed::Cordon(_)
             | Deed::KeepCordoned
+            | Deed::LoseSlots(_)
             | Deed::BadSlot(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The slot table is deleted; or a backup is restored, in which there is an empty one, and no cordon of ours.
+    fn lose_slots(&mut self, is_restored: bool) -> Result<()> {
+        tell("world", &format!("the slot table is lost; a backup is restored: {is_restored}"));
+        let (namespace, name) = ("kube-system", "ebb-slots-default");
+        self.cluster.delete("configmaps", namespace, name);
+        self.judge.slots_are_lost();
+        if !is_restored {
+            return Ok(());
+        }
+        let metadata = json!({"namespace": namespace, "name": name});
+        self.cluster.apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))?;
+        for Device { node, .. } in &self.devices {
+            let found = self.cluster.get("nodes", "", node).unwrap_or_default();
+            if found.pointer(MARK).is_some() {
+                self.cluster.edit("nodes", "", node, |node| {
+                    node["spec"]["unschedulable"] = Value::Null;
+                    node["metadata"]["annotations"]["ebb.dev/cordoned-by"] = Value::Null;
+                })?;
+            }
         }
         Ok(())
     }

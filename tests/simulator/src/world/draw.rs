@@ -130,6 +130,11 @@ impl World {
         let any = || 10 * SECOND + kernel::below(3 * MINUTE);
         let devices = self.devices.len() as u64;
         let device = || usize::try_from(kernel::below(devices)).unwrap_or_default();
+        if devices > 1 && self.limits.slots > 0 && chance(5) {
+            // With other faults in the way, two nodes would rarely be ready to go down together.
+            self.draw_lost_table();
+            return;
+        }
         for _ in 0..below(4) {
             self.plan_part([(any(), Happening::Fault(device(), Fault::Kill(pick(&Agent::ALL))))]);
         }

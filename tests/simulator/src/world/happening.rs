@@ -110,6 +110,8 @@ impl Fault {
                 Deed::RemoveFiles => "files of zedkube removed".to_owned(),
                 Deed::RemoveLock(agent) => format!("lock of {} removed", agent.name()),
                 Deed::BadSlot(_) => "bad entry in the slot table".to_owned(),
+                Deed::LoseSlots(false) => "slot table deleted".to_owned(),
+                Deed::LoseSlots(true) => "slots and cordons lost".to_owned(),
                 Deed::BadFile => "bad input file".to_owned(),
                 Deed::HalfRequest => "request half written".to_owned(),
                 Deed::LongRequest(true) => "request with a long text".to_owned(),
@@ -155,6 +157,8 @@ pub(super) enum Deed {
     RemoveLock(Agent),
     /// Writes this into the slot table, in the name of a node that does not exist.
     BadSlot(&'static str),
+    /// Deletes the slot table, or restores a backup from before all drains: then the Nodes lose their cordons, too.
+    LoseSlots(bool),
     /// Writes nonsense where a request for a drain is expected.
     BadFile,
     /// Removes the budget that lets no pod of the node go.
@@ -182,6 +186,7 @@ impl Deed {
             | Self::RemoveBudget
             | Self::Cordon(_)
             | Self::KeepCordoned
+            | Self::LoseSlots(_)
             | Self::BadSlot(_) => false,
         }
     }

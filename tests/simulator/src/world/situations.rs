@@ -72,7 +72,7 @@ impl World {
             5 => self.draw_no_record(device),
             6 => self.draw_removed_files(device),
             7 | 8 => self.draw_unkept_answer(),
-            _ => {}
+            _ => self.draw_lost_table(),
         }
     }
 
@@ -215,6 +215,23 @@ impl World {
             // Nor is there anybody who could take the command back.
             self.aimed.push(("Complete", later + 3 * SECOND, Fault::Away(Agent::DeviceOp)));
         }
+    }
+
+    /// All devices are to reboot, and the slot table is lost while the first one goes down or is down.
+    pub(super) fn draw_lost_table(&mut self) {
+        let from = 20 * SECOND + kernel::below(MINUTE);
+        if self.has_next_part() {
+            for device in 0..self.devices.len() {
+                if self.devices[device].eve.is_some() {
+                    continue;
+                }
+                let (operation, counter, is_wanted) = (Operation::Reboot, COUNTER, true);
+                let command = Happening::Command { device, operation, counter, is_wanted };
+                self.at(from + kernel::below(5 * SECOND), command);
+            }
+        }
+        let later = pick(&[SECOND / 5, SECOND, 10 * SECOND]) + kernel::below(5 * SECOND);
+        self.aim([(TAKEN, later, Fault::Person(Deed::LoseSlots(!chance(4))))]);
     }
 
     /// The lock file of an agent is removed, and then the device is asked to go down.
