@@ -110,7 +110,7 @@ pub async fn cordon(
     cordon_in_group(cluster, node, owner, reason, None).await
 }
 
-/// As [`cordon`], and writes the group of the slots into an annotation, if it is not group `default`.
+/// As [`cordon`], and writes the slots that the node uses into an annotation, if they are not `kube-system/default`.
 pub async fn cordon_in_group(
     cluster: &Cluster,
     node: &str,

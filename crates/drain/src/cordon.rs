@@ -17,8 +17,8 @@ pub const KEEP_CORDONED: &str = "ebb.dev/keep-cordoned";
 /// Annotation with the field manager whose cordon we adopted: that manager still owns `spec.unschedulable`.
 pub const ADOPTED_FROM: &str = "ebb.dev/cordon-adopted-from";
 
-/// Annotation with the group of nodes whose slots zedkube uses (setting `slots.group`), beside [`CORDONED_BY`]. A cordon
-/// of zedkube without it belongs to group `default`.
+/// Annotation with the slots that zedkube uses on this node (`slots.namespace`, `/`, `slots.group`), beside
+/// [`CORDONED_BY`]. A cordon of zedkube without it belongs to `kube-system/default`.
 pub const SLOTS_GROUP: &str = "ebb.dev/slots-group";
 
 /// Field manager under which zedkube writes to Nodes.

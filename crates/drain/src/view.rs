@@ -195,7 +195,7 @@ pub struct NodeView {
     pub cordoned: bool,
     /// Annotation `ebb.dev/cordoned-by`.
     pub cordoned_by: Option<String>,
-    /// Annotation `ebb.dev/slots-group`; `None` is group `default`.
+    /// Annotation `ebb.dev/slots-group`; `None` is `kube-system/default`.
     pub slots_group: Option<String>,
     /// True if condition Ready is True.
     pub ready: bool,

@@ -54,7 +54,7 @@ pub struct Policy {
     pub wait_limit: Option<Duration>,
     /// Nodes of the group that may be down for a drain at a time (`slots.limit`); 0 = no limit.
     pub slots_limit: u32,
-    /// The group whose slots this node uses (`slots.group`); `None` is group `default`.
+    /// The slots that this node uses, `slots.namespace`, `/` and `slots.group`; `None` is `kube-system/default`.
     pub slots_group: Option<String>,
     /// There is a `health.command`.
     pub has_health_command: bool,

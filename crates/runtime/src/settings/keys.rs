@@ -61,7 +61,8 @@ impl Settings {
         let product = || eve.config_interval.saturating_mul(eve.config_multiple);
         policy.peer_window = eve.peer_window.unwrap_or_else(product);
         policy.has_health_command = health.command.is_some();
-        policy.slots_group = Some(&slots.group).filter(|group| *group != "default").cloned();
+        let group = format!("{}/{}", slots.namespace, slots.group);
+        policy.slots_group = Some(group).filter(|group| group != "kube-system/default");
         self
     }
 }

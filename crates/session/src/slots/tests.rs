@@ -82,7 +82,13 @@ fn who_counts() {
     check(LIMIT_1, &with(cordoned()), &[], short, &free(&[]));
     check(LIMIT_1, &with(out()), &[], long, &taken(&["a"]));
     check(2, &with(out()), &[holder("a", 7)], short, &free(&[]));
-    check(LIMIT_1, &with(NodeView { slots_group: Some("line-3".into()), ..out() }), &[], long, &free(&[]));
+    check(
+        LIMIT_1,
+        &with(NodeView { slots_group: Some("kube-system/line-3".into()), ..out() }),
+        &[],
+        long,
+        &free(&[]),
+    );
     // A mark that is left on a node that was uncordoned by hand takes none.
     check(LIMIT_1, &with(marked()), &[], long, &free(&[]));
     // Abandoned: the node does not exist, or is in service and does not renew.

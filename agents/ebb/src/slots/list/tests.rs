@@ -24,7 +24,7 @@ fn node(name: &str, down_for: Option<u64>, cordoned_by: Option<&str>) -> NodeVie
         cordoned: cordoned_by.is_some(),
         cordoned_by: cordoned_by.map(str::to_owned),
         unhealthy: down_for.map(unhealthy),
-        slots_group: cordoned_by.map(|_| "line-3".to_owned()),
+        slots_group: cordoned_by.map(|_| "kube-system/line-3".to_owned()),
         ..NodeView::default()
     }
 }
@@ -35,7 +35,8 @@ fn map() -> SlotMap {
 
 fn listed(holders: &[&str], nodes: &[NodeView], limit: u32) -> Document {
     let holders = holders.iter().map(|name| holder(name)).collect();
-    let limits = Policy { slots_limit: limit, slots_group: Some("line-3".to_owned()), ..Policy::device() };
+    let limits =
+        Policy { slots_limit: limit, slots_group: Some("kube-system/line-3".to_owned()), ..Policy::device() };
     document(&map(), &Slots { holders, ..Slots::default() }, nodes, &limits)
 }
 

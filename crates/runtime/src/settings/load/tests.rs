@@ -199,7 +199,7 @@ fn every_key_is_found_in_the_policy() {
         down_max: seconds(74),
         wait_limit: Some(seconds(73)),
         slots_limit: 72,
-        slots_group: Some("line-3".to_owned()),
+        slots_group: Some("kube-system/line-3".to_owned()),
         has_health_command: true,
         health_interval: seconds(58),
         force_ttl: seconds(57),
