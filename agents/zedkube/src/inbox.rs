@@ -116,7 +116,10 @@ impl Inbox {
         let action = self.device_action.get(&TopicKey::global());
         match action.filter(|action| action.boot_id == boot_id) {
             None => NodeAgent::Silent,
-            Some(action) if action.state == DeviceActionState::Acting => NodeAgent::Acting,
+            Some(action) if action.state == DeviceActionState::Acting => {
+                let is_image = !action.content_tree_uuid.is_empty();
+                NodeAgent::Acting(if is_image { DrainRequester::Update } else { DrainRequester::DeviceOp })
+            }
             Some(_) => NodeAgent::NotActing,
         }
     }
@@ -327,7 +330,7 @@ mod tests {
         for (boot_id, state, expected) in [
             ("boot", Idle, NodeAgent::NotActing),
             ("boot", Taken, NodeAgent::NotActing),
-            ("boot", Acting, NodeAgent::Acting),
+            ("boot", Acting, NodeAgent::Acting(DrainRequester::DeviceOp)),
             ("boot", Failed, NodeAgent::NotActing),
             ("boot", Done, NodeAgent::NotActing),
             ("", Acting, NodeAgent::Silent),

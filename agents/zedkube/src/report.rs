@@ -214,7 +214,7 @@ fn spent_order(needless: &session::forcing::Needless, time: &ShownTime) -> Spent
 }
 
 fn request_line(request: &session::Request, state: &State) -> RequestLine {
-    let is_shown = request.answer != Answer::Complete || state.is_confirmed();
+    let is_shown = request.answer != Answer::Complete || state.is_confirmed(request.requester);
     let answer = if is_shown { request.answer } else { Answer::None };
     RequestLine {
         requested_by: request.requester,

@@ -200,7 +200,7 @@ impl Service {
     fn turn(&mut self) {
         let before = std::mem::replace(&mut self.turned, now());
         if before + HANGS_AFTER <= self.turned {
-            self.state.stood_still();
+            self.state.nobody_looked();
             self.step(Event::Tick);
             self.publish(self.turned);
         }

@@ -52,7 +52,7 @@ fn is_reason_gone(state: &State, outcome: Outcome, event: &Event) -> bool {
 /// whether it has.
 fn is_too_late(state: &State, context: &StepContext<'_>) -> bool {
     match state.facts.nodeagent {
-        NodeAgent::Acting => true,
+        NodeAgent::Acting(_) => true,
         NodeAgent::NotActing => false,
         NodeAgent::Silent => {
             let told = state.published.announced_at().filter(|_| context.policy.beside_zedbox);
@@ -61,21 +61,37 @@ fn is_too_late(state: &State, context: &StepContext<'_>) -> bool {
     }
 }
 
-/// After the point of no return nothing is taken back.
-fn is_acting(state: &State) -> bool {
-    state.facts.nodeagent == NodeAgent::Acting
+/// nodeagent was past the point of no return, and the device stays up all the same. Meanwhile nothing was taken back, so
+/// what other requesters were told has to be looked at anew.
+pub(crate) fn action_failed(state: &mut State) -> Next {
+    match state.phase {
+        Phase::Complete { outcome: Outcome::Drained, .. } => {
+            state.nobody_looked();
+            Next::Stay
+        }
+        Phase::Complete { outcome: Outcome::Forced, .. } => Next::Stay,
+        Phase::Complete { .. } => Next::BeginAnew,
+        Phase::Idle
+        | Phase::Waiting(_)
+        | Phase::Cordoning(_)
+        | Phase::Attempting { .. }
+        | Phase::Pausing { .. }
+        | Phase::Failed(_) => Next::Stay,
+    }
 }
 
 fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, context: &mut StepContext<'_>) -> Next {
     if let Event::Drain(drain::Event::Relisted { attempt, result: relisted }) = event
         && let Some(asked) = asked.filter(|asked| asked.serial == *attempt)
     {
+        let was_unseen = state.is_unseen;
         let next = if relisted.is_err() && asked.is_routine {
             still_true(state, Outcome::Drained, context.now)
         } else {
             proven(state, relisted.as_deref().ok(), context)
         };
-        if asked.is_overtaken {
+        if asked.is_overtaken && matches!(next, Next::Stay) {
+            state.is_unseen = was_unseen;
             recheck(state, context);
         }
         return next;
@@ -92,7 +108,8 @@ fn drained(state: &mut State, event: &Event, asked: Option<Recheck>, context: &m
     } else {
         false
     };
-    if is_acting(state) {
+    // Past the point of no return nothing is taken back.
+    if state.facts.nodeagent.is_acting() {
         return Next::Stay;
     }
     if is_doubtful || (is_look && state.is_unseen) {
@@ -129,7 +146,7 @@ fn proven(state: &mut State, snapshot: Option<&Snapshot>, context: &StepContext<
     let outcome = match snapshot {
         Some(snapshot) if is_gone(state, snapshot) => Some(Outcome::NodeGone),
         Some(snapshot) if is_still_true(snapshot, context.policy) => Some(Outcome::Drained),
-        Some(_) | None => (is_acting(state) && is_answered).then_some(Outcome::Drained),
+        Some(_) | None => (state.facts.nodeagent.is_acting() && is_answered).then_some(Outcome::Drained),
     };
     let Some(outcome) = outcome else { return Next::BeginAnew };
     state.is_unseen = false;

@@ -2,7 +2,7 @@
 //!
 //! A wrong `no` lets a node go down without a drain, so `no` needs proof, and `yes` is only taken back by proof.
 
-use schemas::Member;
+use schemas::{DrainRequester, Member};
 
 pub use crate::policy::Mode;
 
@@ -38,8 +38,15 @@ pub enum NodeAgent {
     Silent,
     /// nodeagent has not begun: the command can still be taken back.
     NotActing,
-    /// nodeagent is past the point of no return: the device goes down.
-    Acting,
+    /// nodeagent is past the point of no return with a command of this requester: the device goes down.
+    Acting(DrainRequester),
+}
+
+impl NodeAgent {
+    /// nodeagent is past the point of no return.
+    pub fn is_acting(self) -> bool {
+        matches!(self, Self::Acting(_))
+    }
 }
 
 /// The result of a successful list of nodes.

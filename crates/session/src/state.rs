@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use drain::time::Moment;
 use drain::view::{NodeView, Snapshot};
-use schemas::{KnownHolders, Member, OtherHolders, Outcome};
+use schemas::{DrainRequester, KnownHolders, Member, OtherHolders, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
@@ -123,17 +123,27 @@ impl State {
         if self.member == Member::No && is_stored_only { Member::Unknown } else { self.member }
     }
 
-    /// This process has stood still, for as long as other agents take for a hang.
-    pub fn stood_still(&mut self) {
+    /// Nobody has looked whether the node stays drained: this process has stood still, for as long as other agents take
+    /// for a hang, or nothing could be taken back.
+    pub fn nobody_looked(&mut self) {
         self.is_unseen = true;
+        if let Phase::Complete { recheck: Some(recheck), .. } = &mut self.phase {
+            // The server may have answered it before.
+            recheck.is_overtaken = true;
+        }
     }
 
-    /// True if the answers of a drain may be shown: somebody looks whether they stay true, and a fresh list has confirmed
-    /// them since nobody did. Past the point of no return it is too late.
-    pub fn is_confirmed(&self) -> bool {
-        let is_drained = matches!(self.phase, Phase::Complete { outcome: Outcome::Drained, .. });
-        let is_seen = if is_drained { !self.is_unseen } else { !self.is_forced() };
-        is_seen || self.facts.nodeagent == NodeAgent::Acting
+    /// True if this requester's COMPLETE may be shown: somebody looks whether it stays true, and a fresh list has
+    /// confirmed it since nobody did. While nodeagent is past the point of no return, only the answer is shown by which it
+    /// went: no answer is taken back then.
+    pub fn is_confirmed(&self, requester: DrainRequester) -> bool {
+        if let NodeAgent::Acting(acting) = self.facts.nodeagent {
+            return acting == requester;
+        }
+        match self.phase {
+            Phase::Complete { outcome: Outcome::Drained, .. } => !self.is_unseen,
+            _ => !self.is_forced(),
+        }
     }
 
     pub(crate) fn enter(&mut self, phase: Phase, now: Moment) {

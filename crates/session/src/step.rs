@@ -34,10 +34,15 @@ pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (St
     let before = (headline(&state), record(&state));
     let mut context = StepContext::new(now, policy, state.serial);
     let was_away = state.api.away_since.is_some();
+    let was_acting = state.facts.nodeagent.is_acting();
     note(&mut state, &event, &mut context);
     if was_away && state.api.away_since.is_none() {
         // Nobody saw what became of the table meanwhile.
         table_may_have_changed(&mut state, &context);
+    }
+    if was_acting && !state.facts.nodeagent.is_acting() {
+        let next = complete::action_failed(&mut state);
+        go(&mut state, next, &mut context);
     }
     stop_if_not_needed(&mut state, &mut context);
     let next = phase(&mut state, event, &mut context);

@@ -22,8 +22,8 @@ pub fn reason(state: &State) -> String {
             format!("attempt {failed} failed because {why}; the next one follows after a pause")
         }
         Phase::Complete { outcome, recheck } => {
-            let is_to_confirm = *outcome == Outcome::Drained && !state.is_confirmed();
-            if recheck.is_some() || is_to_confirm {
+            let is_to_confirm = *outcome == Outcome::Drained && state.is_unseen;
+            if recheck.is_some() || (is_to_confirm && !state.facts.nodeagent.is_acting()) {
                 return "the node was drained; a fresh list has to confirm that this is still true"
                     .to_owned();
             }

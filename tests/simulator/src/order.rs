@@ -1,6 +1,6 @@
 //! What has to be on disk before what follows from it: judged at each write, by the files as they were at that moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemas::{Agent, Operation, Source};
 use serde_json::Value;
@@ -22,23 +22,27 @@ pub(crate) type Broken = Option<(&'static str, String)>;
 
 /// The files of a device as they were written last in this boot, by their paths; null if they were removed.
 #[derive(Debug, Default)]
-pub(crate) struct Order(BTreeMap<String, Value>);
+pub(crate) struct Order {
+    files: BTreeMap<String, Value>,
+    /// The requests whose answer zedkube's report has shown since its phase became Complete.
+    shown: BTreeSet<String>,
+}
 
 impl Order {
     /// A boot begins. What is on disk is read again: a power cut may have undone it.
     pub(crate) fn begins_boot(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 
     fn last(&self, device: &Device, path: &str) -> Value {
         let on_disk = || serde_json::from_str(&device.text(path).unwrap_or_default()).unwrap_or_default();
-        self.0.get(path).cloned().unwrap_or_else(on_disk)
+        self.files.get(path).cloned().unwrap_or_else(on_disk)
     }
 
     /// True if this request is in the record of zedkube's drain.
     pub(crate) fn is_on_record(&self, requested_at: &str) -> bool {
         let names = |value: &Value| value.get("RequestedAt").and_then(Value::as_str) == Some(requested_at);
-        self.0.get(DRAIN).is_some_and(|record| has_object(record, &names))
+        self.files.get(DRAIN).is_some_and(|record| has_object(record, &names))
     }
 
     /// Judges a write of this device, which an agent of ours has made.
@@ -48,10 +52,14 @@ impl Order {
         let value: Value = content.and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default();
         let broken = match path {
             COMMAND => self.judge_command(device, &value),
-            REPORT => self.judge_answers(device, &value),
+            REPORT => {
+                let broken = self.judge_answers(device, &value);
+                self.note_answers(&value);
+                broken
+            }
             _ => counter_of(path).and_then(|kind| self.judge_counter(device, kind, path, &value)),
         };
-        self.0.insert(path.to_owned(), value);
+        self.files.insert(path.to_owned(), value);
         broken
     }
 
@@ -112,9 +120,17 @@ impl Order {
         record.get("BootId").and_then(Value::as_str) == Some(&device.boot_id())
     }
 
+    fn note_answers(&mut self, report: &Value) {
+        if report.get("Phase").and_then(Value::as_str) != Some("Complete") {
+            self.shown.clear();
+        }
+        let lines =
+            report.get("Requests").and_then(Value::as_array).into_iter().flatten().filter(is_answered);
+        self.shown.extend(lines.map(requested_at));
+    }
+
     /// "An answer is on record, and in the status, before it is in the report." An operator's order needs no record.
     fn judge_answers(&self, device: &Device, report: &Value) -> Broken {
-        let is_answered = |line: &&Value| line.get("Answer").and_then(Value::as_u64) == Some(COMPLETE);
         let before = self.last(device, REPORT);
         let was_answered = |line: &Value| {
             let same = |old: &Value| old.get("RequestedAt") == line.get("RequestedAt") && is_answered(&old);
@@ -123,8 +139,9 @@ impl Order {
         let lines = report.get("Requests").and_then(Value::as_array)?;
         let line = lines.iter().filter(is_answered).find(|line| !was_answered(line))?;
         let status = self.last(device, STATUS);
-        // A zedkube that was started again repeats what it has answered, also if it has to confirm it for others.
-        let repeats = device.runs_for(Agent::Zedkube) < SECOND;
+        // A zedkube that was started again repeats what it has answered, also if it has to confirm it for others; and what it
+        // has confirmed it shows again.
+        let repeats = device.runs_for(Agent::Zedkube) < SECOND || self.shown.contains(&requested_at(line));
         if status.get("Status").and_then(Value::as_u64) != Some(COMPLETE) && !repeats {
             let what = format!("{}: status {status}, report {report}", device.node);
             return Some(("an answer is in the status before it is in the report", what));
@@ -189,4 +206,12 @@ fn has_object(value: &Value, fits: &impl Fn(&Value) -> bool) -> bool {
         Value::Array(items) => items.iter().any(|item| has_object(item, fits)),
         _ => false,
     }
+}
+
+fn is_answered(line: &&Value) -> bool {
+    line.get("Answer").and_then(Value::as_u64) == Some(COMPLETE)
+}
+
+fn requested_at(line: &Value) -> String {
+    line.get("RequestedAt").and_then(Value::as_str).unwrap_or_default().to_owned()
 }

@@ -140,7 +140,8 @@ fn any_facts() -> impl Strategy<Value = Facts> {
     let nodeagent = prop_oneof![
         2 => Just(NodeAgent::Silent),
         2 => Just(NodeAgent::NotActing),
-        1 => Just(NodeAgent::Acting),
+        1 => prop_oneof![Just(DrainRequester::DeviceOp), Just(DrainRequester::Update)]
+            .prop_map(NodeAgent::Acting),
     ];
     let mode = prop_oneof![4 => Just(Mode::Auto), 1 => Just(Mode::Always), 1 => Just(Mode::Never)];
     let eve = prop_oneof![3 => Just(None), 1 => any::<bool>().prop_map(Some)];
@@ -410,7 +411,7 @@ impl Seen<'_> {
     }
 
     fn nothing_is_undone_after_the_point_of_no_return(&self) {
-        let is_acting = |state: &State| state.facts.nodeagent == NodeAgent::Acting;
+        let is_acting = |state: &State| state.facts.nodeagent.is_acting();
         let asked = |state: &State| {
             let times =
                 state.requests.iter().map(|request| (request.requester, request.requested_at.clone()));
@@ -538,7 +539,8 @@ fn any_act() -> impl Strategy<Value = Act> {
         Just(Fault::LooksDenied),
         Just(Fault::NodeUnknown),
     ];
-    let nodeagent = prop_oneof![Just(NodeAgent::Silent), Just(NodeAgent::NotActing), Just(NodeAgent::Acting)];
+    let acting = NodeAgent::Acting(DrainRequester::DeviceOp);
+    let nodeagent = prop_oneof![Just(NodeAgent::Silent), Just(NodeAgent::NotActing), Just(acting)];
     prop_oneof![
         6 => (0..8_u8, 0..3_u8).prop_map(|(who, at)| Act::Ask(who, at)),
         10 => (0..40_u16).prop_map(Act::Pass),

@@ -128,7 +128,7 @@ impl Judge {
             let what = format!("{node} does {operation} {counter}, {} s later", taken_back / SECOND);
             self.complain("a command that was taken back is not carried out", &what);
         }
-        self.judge_reason(cluster, index, device, action, tries);
+        self.judge_reason(cluster, index, device, action);
         let outage = self.outage(cluster);
         // Of one that goes down in the same outage nobody can know.
         let before = self.away_since.unwrap_or(u64::MAX);
@@ -162,7 +162,6 @@ impl Judge {
         index: usize,
         device: &Device,
         action: &Action,
-        tries: u32,
     ) {
         let node = &device.node;
         // If a command is taken back too late, its words are gone: a nodeagent that was killed meanwhile has its name only.
@@ -193,9 +192,7 @@ impl Judge {
             }
         } else if self.devices[index].has_eve {
             self.judge_eves_answer(index, node, !action.image.is_empty());
-        } else if tries == 1 && self.devices[index].tried.len() == 1 && !is_taken_back && !is_wordless {
-            // Not mended yet (seed 814 at that time): while nodeagent is past the point of no return with one requester's
-            // command, nothing is taken back; if that command fails, another requester's answer stands without a new look.
+        } else if !is_taken_back && !is_wordless {
             self.judge_drained(cluster, device, decided_at);
         }
     }

@@ -210,7 +210,10 @@ impl Judge {
         let node = &device.node;
         let left = left_on(cluster, node, YOUNG);
         let attached = attached_to(cluster, node).len();
-        let is_cordoned = cluster.get("nodes", "", node).is_none_or(|node| is_unschedulable(&node));
+        // A person may uncordon it in the same moment.
+        let was_lifted = known.ours_lifted_at.is_some_and(|at| now - at < HEARD);
+        let is_cordoned =
+            was_lifted || cluster.get("nodes", "", node).is_none_or(|node| is_unschedulable(&node));
         if !left.is_empty() || attached > 0 || !is_cordoned {
             let what = format!("{node}: cordoned {is_cordoned}, {left:?}, {attached} volumes attached");
             self.complain("an answer is true when it is given", &what);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::membership::NodeAgent;
+use crate::phase::Recheck;
 use crate::step::sim::{Fault, SECOND, Sim};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -78,7 +79,7 @@ fn as_long_as_the_reason_stands_complete_does() {
 fn nothing_is_taken_back_once_nodeagent_is_acting() {
     for way in &WAYS {
         let mut sim = complete(way, Policy::device());
-        sim.facts.nodeagent = NodeAgent::Acting;
+        sim.facts.nodeagent = NodeAgent::Acting(DrainRequester::DeviceOp);
         sim.send(Event::Facts(sim.facts));
         (way.mends)(&mut sim);
         sim.pass(10 * MINUTE);
@@ -88,7 +89,7 @@ fn nothing_is_taken_back_once_nodeagent_is_acting() {
     let mut sim = Sim::new();
     sim.reboot();
     sim.pass(10 * SECOND);
-    sim.facts.nodeagent = NodeAgent::Acting;
+    sim.facts.nodeagent = NodeAgent::Acting(DrainRequester::DeviceOp);
     sim.send(Event::Facts(sim.facts));
     (sim.own.cordoned, sim.own.cordoned_by) = (false, None);
     sim.pass(MINUTE);
@@ -97,6 +98,58 @@ fn nothing_is_taken_back_once_nodeagent_is_acting() {
         (Some(&(9, 2)), 1),
         "drained: not undone either"
     );
+}
+
+/// While nodeagent acts for one requester nothing is taken back. Its command fails: what the other one was told counts only
+/// after a new look, also if no watch tells what has come meanwhile.
+#[test]
+fn what_another_requester_was_told_counts_only_after_a_look_when_an_action_has_failed() {
+    use DrainRequester::{DeviceOp, Update};
+    let acting = |sim: &mut Sim, nodeagent| {
+        sim.facts.nodeagent = nodeagent;
+        sim.send(Event::Facts(sim.facts));
+        [DeviceOp, Update].map(|requester| sim.state.is_confirmed(requester))
+    };
+    let list = |sim: &mut Sim, listed| {
+        let Phase::Complete { recheck: Some(Recheck { serial: attempt, .. }), .. } = sim.state.phase else {
+            panic!("{:?}", sim.state.phase)
+        };
+        sim.send(Event::Drain(drain::Event::Relisted { attempt, result: Ok(listed) }));
+    };
+    for (pods, number) in [(vec![], 1), (vec![pod("3")], 2)] {
+        let mut sim = Sim::new();
+        sim.ask(&[(DeviceOp, "1"), (Update, "1")]);
+        sim.pass(20 * SECOND);
+        assert_eq!(acting(&mut sim, NodeAgent::NotActing), [true, true]);
+        sim.set(Fault::ProofHangs, true);
+        sim.pass(MINUTE);
+        let before = sim.snapshot();
+        assert_eq!(acting(&mut sim, NodeAgent::Acting(Update)), [false, true]);
+        sim.pods = pods;
+        assert_eq!(acting(&mut sim, NodeAgent::NotActing), [false, false]);
+        list(&mut sim, before);
+        assert_eq!(acting(&mut sim, NodeAgent::NotActing), [false, false], "it was on its way before");
+        sim.set(Fault::ProofHangs, false);
+        let now = sim.snapshot();
+        list(&mut sim, now);
+        sim.pass(MINUTE);
+        assert_eq!(acting(&mut sim, NodeAgent::NotActing), [true, true]);
+        assert_eq!((sim.outcome(), sim.state.session.number), (Some(Outcome::Drained), number));
+    }
+    for way in &WAYS {
+        let mut sim = Sim::new();
+        sim.pass(10 * SECOND);
+        (way.breaks)(&mut sim);
+        sim.ask(&[(DeviceOp, "1"), (Update, "1")]);
+        sim.pass(6 * MINUTE);
+        assert_eq!(acting(&mut sim, NodeAgent::Acting(Update)), [false, true], "{:?}", way.outcome);
+        (way.mends)(&mut sim);
+        sim.pass(MINUTE);
+        acting(&mut sim, NodeAgent::NotActing);
+        assert!(sim.state.requests.iter().all(|request| request.answer == Answer::None), "{:?}", way.outcome);
+        sim.pass(MINUTE);
+        assert_eq!((sim.outcome(), sim.state.session.number), (Some(Outcome::Drained), 2));
+    }
 }
 
 /// EVE's nodeagent does not publish whether it has begun to act.

@@ -215,24 +215,24 @@ fn an_answer_counts_again_when_a_list_has_confirmed_it() {
         let mut sim = Sim::new();
         sim.reboot();
         sim.pass(10 * SECOND);
-        assert!(sim.outcome() == Some(Outcome::Drained) && sim.state.is_confirmed());
+        assert!(sim.outcome() == Some(Outcome::Drained) && sim.state.is_confirmed(DeviceOp));
         sim
     };
     let mut restarted = drained();
     restarted.set(Fault::ProofHangs, true);
     restarted.restart();
     restarted.pass(MINUTE);
-    assert!(!restarted.state.is_confirmed());
+    assert!(!restarted.state.is_confirmed(DeviceOp));
 
     let mut confirmed = drained();
     confirmed.restart();
-    assert!(confirmed.outcome() == Some(Outcome::Drained) && confirmed.state.is_confirmed());
+    assert!(confirmed.outcome() == Some(Outcome::Drained) && confirmed.state.is_confirmed(DeviceOp));
 
     let mut stood_still = drained();
     stood_still.set(Fault::ProofHangs, true);
-    stood_still.state.stood_still();
+    stood_still.state.nobody_looked();
     stood_still.send(Event::Tick);
-    assert!(!stood_still.state.is_confirmed());
+    assert!(!stood_still.state.is_confirmed(DeviceOp));
 
     let mut contradicted = drained();
     let number = contradicted.state.session.number;

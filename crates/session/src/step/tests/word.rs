@@ -120,7 +120,7 @@ fn the_answer_of_a_drain_is_confirmed_after_an_order_for_another_requester() {
     sim.pass(10 * SECOND);
     let number = sim.state.session.number;
     sim.send(order(DrainOrder::Complete(Update)));
-    assert!(!sim.state.is_confirmed());
+    assert!(!sim.state.is_confirmed(DeviceOp));
     // The watch has told of this pod while the order was answered.
     sim.pods = vec![pod("3")];
     for _ in 0..3 {
