@@ -128,15 +128,17 @@ impl Shared {
 /// The time for which an agent's loop has made no progress; None if there is no touch file.
 ///
 /// Two clocks are compared, and the shorter time counts. The time written in the file leaves out suspend and does not
-/// jump; the file's modification time is right even if the disk was too full to write.
+/// jump; the file's modification time is right even if the disk was too full to write. A modification time in the future
+/// says nothing: the wall clock was set back since.
 pub fn silent_for(root: &Root, agent: &str) -> Option<Duration> {
     let path = root.touch(agent);
     let text = read_checked(&path, 64, Owner::RootOrSelf).ok().flatten()?;
     let beat_ms: u64 = std::str::from_utf8(&text).ok()?.trim().parse().ok()?;
     let touched = fs::symlink_metadata(&path).ok()?.modified().ok()?;
     let touched = Timestamp::try_from(touched).ok()?;
-    let by_wall = Duration::try_from(clock::wall().duration_since(touched)).unwrap_or_default();
-    Some(Duration::from_millis(clock::awake_millis().saturating_sub(beat_ms)).min(by_wall))
+    let by_beat = Duration::from_millis(clock::awake_millis().saturating_sub(beat_ms));
+    let by_wall = Duration::try_from(clock::wall().duration_since(touched)).unwrap_or(Duration::MAX);
+    Some(by_beat.min(by_wall))
 }
 
 /// The same if it is so long that the agent's loop counts as hung ([`HANGS_AFTER`]).
@@ -341,6 +343,12 @@ mod tests {
         let up = Duration::from_millis(clock::awake_millis());
         let silent = silent_for(&root, "zedkube").unwrap();
         assert!(up <= silent, "{silent:?}");
+        let later = clock::wall() + Duration::from_hours(1);
+        file.set_modified(later.into()).unwrap();
+        assert!(
+            silent_for(&root, "zedkube").is_some_and(|silent| up <= silent),
+            "the wall clock was set back"
+        );
         touch(&path).unwrap();
         assert!(is_short(silent_for(&root, "zedkube")));
     }
