@@ -190,6 +190,7 @@ impl SlotLease {
     /// version of the future stays silent.
     pub(crate) fn listed(&mut self, is_waiting: bool, nodes: Nodes<'_>, context: &StepContext<'_>) {
         self.observed.see_nodes(nodes.all, context.now);
+        self.observed.see_out(nodes.all, context.policy.slots_group.as_deref());
         self.lists = self.lists.wrapping_add(1);
         if self.lists.is_multiple_of(LISTS_TO_A_READ) && !is_waiting {
             self.changed(is_waiting, nodes.own, context);

@@ -115,7 +115,8 @@ impl SlotTable {
     fn is_lost_in(&self, later: &Self) -> bool {
         let number = |version: &str| version.parse::<u64>().ok();
         match (&self.version, &later.version) {
-            (None, _) => false,
+            // Without a table only cordons are known ([`Observations::see_out`]).
+            (None, _) => !self.holders.is_empty(),
             (Some(_), None) => true,
             (Some(before), Some(after)) => {
                 let went_back =
@@ -164,7 +165,7 @@ pub struct Observations {
     down: BTreeMap<String, Moment>,
     /// Entries whose Renewal does not change while their node is in service, by node name.
     still: BTreeMap<String, Unrenewed>,
-    /// The table as it was seen last.
+    /// The table as it was seen last, and an entry for each node that was seen on its way down since.
     last: SlotTable,
     /// Entries that were lost with the table, by node name.
     lost: BTreeMap<String, LostEntry>,
@@ -216,6 +217,17 @@ impl Observations {
             nodes.iter().filter(|node| is_in_service(node)).map(|node| node.name.as_str()).collect();
         self.still.retain(|node, _| serving.contains(node.as_str()));
         self.lost.retain(|_, lost| lost.counts_with(nodes, now));
+    }
+
+    /// Notes the nodes that zedkube has cordoned for a drain, with a slot of this group
+    /// ([`crate::Policy::slots_group`]): a table that is lost before their entries are read takes them with it.
+    pub(crate) fn see_out(&mut self, nodes: &[NodeView], group: Option<&str>) {
+        for NodeView { name, uid, boot_id, .. } in nodes.iter().filter(|node| is_out_for(node, group)) {
+            if self.last.of(name).is_none() {
+                let (node, node_uid, boot_id) = (name.clone(), uid.clone(), boot_id.clone());
+                self.last.holders.push(Holder { node, node_uid, boot_id, ..Holder::default() });
+            }
+        }
     }
 
     /// Notes the entries; `nodes` is the last list of all nodes.

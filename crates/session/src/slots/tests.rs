@@ -295,3 +295,17 @@ fn what_was_lost_with_the_table_counts_until_its_node_is_back() {
     let group = Group { table: &empty, nodes: &nodes, observed: &observed, limit: 1, down_max, name: None };
     assert_eq!(group.admit(&node("own"), minutes(600)), taken(&["a"]), "time alone frees nothing");
 }
+
+/// Its entry was not read before the table was lost.
+#[test]
+fn a_node_that_was_seen_cordoned_counts_although_its_entry_was_never_seen() {
+    let at = |version: &str| SlotTable { version: Some(version.into()), ..table(&[]) };
+    for before in [at("100"), SlotTable::default()] {
+        let mut observed = Observations::default();
+        observed.see_table(&before, &[], NOW);
+        let cordoned = NodeView { cordoned: true, cordoned_by: Some(OWNER.into()), ..node("a") };
+        observed.see_out(&[node("own"), cordoned], None);
+        observed.see_table(&at("99"), &[], NOW);
+        assert_eq!(observed.lost().collect::<Vec<_>>(), ["a"], "{before:?}");
+    }
+}
