@@ -19,8 +19,8 @@ impl Topic for Membership {
     const NAME: &'static str = "Membership";
 }
 
-/// Which nodes of the cluster had a slot when the API server last answered. While another node may be down, this device
-/// waits longer for an API server that does not answer; and a node that had a slot counts until it was seen back, if
+/// What zedkube knew of the other nodes of the cluster when the API server last answered. While another node may be down,
+/// this device waits longer for an API server that does not answer; nodes that go down in an outage go one after another; and a node that had a slot counts until it was seen back, if
 /// the slot table (a ConfigMap) is lost meanwhile. Persistent; publisher zedkube, key `global`; written when it changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
@@ -29,6 +29,10 @@ pub struct KnownHolders {
     pub schema_version: u32,
     /// Slots of the other nodes, as zedkube last knew.
     pub others: OtherHolders,
+    /// The last list of nodes showed this device's Node and no other one.
+    pub alone: bool,
+    /// How many other nodes of that list come before this one by name.
+    pub nodes_before: u32,
     /// UID of the slot table, as zedkube last saw it; empty if there was none.
     #[serde(rename = "TableUID")]
     pub table_uid: String,

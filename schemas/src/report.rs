@@ -83,6 +83,9 @@ pub struct NodeDrainReport {
     pub reason: String,
     /// Hint for the operator.
     pub hint: String,
+    /// What a request for a drain meets now, if the node cannot be drained for it at once: when the device goes down
+    /// `WITHOUT a drain`, or what is waited for, and why. Empty if it can, and from the cordon on.
+    pub outlook: String,
     /// Whether this device is part of a cluster.
     pub member: Member,
     /// Set while an operator has switched drains off.

@@ -47,6 +47,7 @@ impl NodeDrainReport {
             &mut self.phase,
             &mut self.reason,
             &mut self.hint,
+            &mut self.outlook,
         ] {
             shorten(text);
         }

@@ -157,21 +157,18 @@ fn when(root: &Root, options: CommandOptions) -> String {
             freeze::summary(&freeze)
         );
     }
-    undrained(root).map_or_else(
-        || "once the node is drained".to_owned(),
-        |why| format!("at once, WITHOUT a drain: {why}"),
-    )
-}
-
-/// Why zedkube would not drain this node now; `None` if it would.
-fn undrained(root: &Root) -> Option<String> {
     let report: Option<NodeDrainReport> =
         read_item(root, agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global()).ok().flatten();
-    let report = report?;
-    if let Some(disabled) = &report.disabled {
-        return Some(format!("drains are switched off (by {})", disabled.by));
+    match report {
+        Some(NodeDrainReport { disabled: Some(disabled), .. }) => {
+            format!("at once, WITHOUT a drain: drains are switched off (by {})", disabled.by)
+        }
+        Some(NodeDrainReport { member: Member::No, .. }) => {
+            "at once, WITHOUT a drain: this device is in no cluster".to_owned()
+        }
+        Some(NodeDrainReport { outlook, .. }) if !outlook.is_empty() => outlook,
+        Some(_) | None => "once the node is drained".to_owned(),
     }
-    (report.member == Member::No).then(|| "this device is in no cluster".to_owned())
 }
 
 /// Further facts for the operator: commands that go first, sources that want the same, no record.

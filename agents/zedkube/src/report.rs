@@ -60,6 +60,7 @@ pub(crate) fn report(
         outcome: state.session.ended,
         reason: reason(state, around),
         hint: hint(state, around),
+        outlook: words::outlook(state, policy, now),
         member: state.member_now(),
         disabled: state.forcing.disabled.as_ref().map(|disabled| disabled_line(disabled, time)),
         forcing: state.forcing.complete.as_ref().map(|forced| forcing_line(forced, time)),

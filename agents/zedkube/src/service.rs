@@ -11,6 +11,7 @@ use pubsub::PublishError;
 use runtime::agent_loop::AgentLoop;
 use runtime::liveness::HANGS_AFTER;
 use runtime::settings::Problem;
+use runtime::zedbox::check_zedbox;
 use runtime::{AgentContext, SettingsWatch, Stop, clock};
 use schemas::RefusedInput;
 use session::membership::Facts;
@@ -312,6 +313,7 @@ impl Service {
         let has_kubeconfig = self.performer.has_kubeconfig();
         Facts {
             eve_config_valid: self.inbox.eve_config_valid(),
+            is_beside_eve: self.inbox.has_eves_topics() || check_zedbox(self.context.root()).is_err(),
             mode: self.settings.current().cluster.mode,
             has_kubeconfig,
             nodeagent: self.inbox.nodeagent(self.context.boot_id()),

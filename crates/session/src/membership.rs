@@ -12,6 +12,8 @@ pub struct Facts {
     /// EVE's topic EdgeNodeClusterConfig: `None` where the topic does not exist, otherwise whether its item says
     /// `Valid`. `Some(false)` also if the item is gone: EVE publishes the same for a leave and for a parse error (D20).
     pub eve_config_valid: Option<bool>,
+    /// EVE's agents are here: zedagent publishes its topic EdgeNodeClusterConfig, or zedbox runs.
+    pub is_beside_eve: bool,
     /// Setting `cluster.mode`.
     pub mode: Mode,
     /// A kubeconfig was found.

@@ -140,6 +140,9 @@ pub struct Waiting {
     /// The API server is away, and the wait is longer because another node may be down for a drain.
     #[serde(skip)]
     pub is_patient: bool,
+    /// The API server is away, and so many turns of other nodes come before this one.
+    #[serde(skip)]
+    pub turns_before: u32,
 }
 
 /// The preconditions of the cordon, in their order.

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnUnavailable {
+    /// As `Complete` beside EVE, and while the last list of nodes showed no other node; otherwise as `Wait`.
+    Auto,
     /// Call the drain complete, with an outcome that says why (EVE's way).
     Complete,
     /// Wait on.
@@ -77,9 +79,9 @@ impl Policy {
             cordon_tries: 10,
             cordon_pause: Duration::from_secs(5),
             unreachable_timeout: Duration::from_mins(5),
-            on_unreachable: OnUnavailable::Complete,
+            on_unreachable: OnUnavailable::Auto,
             peer_window: Duration::from_mins(2),
-            on_no_peer: OnUnavailable::Complete,
+            on_no_peer: OnUnavailable::Auto,
             down_max: Duration::from_mins(30),
             wait_limit: Some(Duration::from_hours(24)),
             slots_limit: 1,

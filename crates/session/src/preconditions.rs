@@ -11,7 +11,7 @@ use crate::event::{CallError, Event, NoNode, NodeList};
 use crate::health::Purpose;
 use crate::next::Next;
 use crate::phase::{Failed, Phase, Stage, Waiting};
-use crate::policy::{OnUnavailable, Policy};
+use crate::policy::Policy;
 use crate::state::State;
 use crate::words::waiting_for;
 
@@ -144,20 +144,16 @@ fn peers(state: &State, waiting: &mut Waiting, context: &StepContext<'_>) -> Nex
     if state.has_peer() {
         return Next::Cordon(1);
     }
-    let others = state.nodes.iter().filter(|node| node.uid != own.uid && !node.tie_breaker);
     let since = *waiting.no_peer_since.get_or_insert(context.now);
-    // A node that is not Ready may just be rebooting, cordoned for its own drain, so it is waited for.
-    let may_return =
-        others.filter_map(|node| state.slots.observed.may_return_until(&node.uid, policy.down_max)).max();
-    let until = may_return.unwrap_or(since).max(since + policy.peer_window);
-    match policy.on_no_peer {
-        OnUnavailable::Complete if until <= context.now => Next::Finish(Outcome::NoSchedulablePeer),
-        OnUnavailable::Complete => {
-            waiting.undrained_at = Some(until);
-            Next::Stay
-        }
-        OnUnavailable::Wait => Next::Stay,
+    let until = state.no_peer_until(own, since, policy);
+    if !state.completes(policy.on_no_peer, policy) {
+        return Next::Stay;
     }
+    if until <= context.now {
+        return Next::Finish(Outcome::NoSchedulablePeer);
+    }
+    waiting.undrained_at = Some(until);
+    Next::Stay
 }
 
 fn time_is_over(
@@ -167,11 +163,12 @@ fn time_is_over(
     context: &StepContext<'_>,
 ) -> Next {
     if let Some(at) = state.unreachable_at(waiting.since, context.policy) {
-        if at <= context.now && has_just_failed {
-            return Next::Finish(Outcome::ApiUnreachable);
+        if at <= context.now {
+            return if has_just_failed { Next::Finish(Outcome::ApiUnreachable) } else { Next::Stay };
         }
         waiting.undrained_at = Some(at);
         waiting.is_patient = state.others_get_time(context.policy);
+        waiting.turns_before = state.turns_before(context.policy);
     } else if waiting.no_peer_since.is_none() {
         waiting.undrained_at = None;
     }

@@ -38,6 +38,15 @@ const LISTS_TO_A_READ: u32 = 10;
 /// released its own slot since. It is shorter than the limit of the other nodes, 5 min ([`crate::slots::STANDS_STILL`]).
 const MAY_BE_PASSED_OVER: Duration = Duration::from_mins(4);
 
+/// What a list of nodes shows of the other ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Neighbours {
+    /// Our Node is the only one.
+    pub is_alone: bool,
+    /// How many others come before ours by name: in an outage nodes go down one after another.
+    pub before: u32,
+}
+
 /// This node's entry, and what is known of the slot table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotLease {
@@ -49,6 +58,8 @@ pub struct SlotLease {
     pub taken_by: Vec<String>,
     /// Whether other nodes had a slot when the API server last answered.
     pub others: OtherHolders,
+    /// The other nodes of the last list.
+    pub neighbours: Neighbours,
     /// Why the last call failed; empty if it succeeded.
     pub error: String,
     /// Our entry was written after the cordon of the present attempt.
@@ -216,7 +227,13 @@ impl SlotLease {
         });
         let is_listed = nodes.all.iter().any(|node| node.uid == own.uid);
         let mut others = nodes.all.iter().filter(|node| node.uid != own.uid);
-        let is_alone = is_listed && others.clone().next().is_none();
+        if !nodes.all.is_empty() {
+            let before = others.clone().filter(|node| node.name < own.name).count();
+            self.neighbours = Neighbours {
+                before: u32::try_from(before).unwrap_or(u32::MAX),
+                is_alone: is_listed && others.clone().next().is_none(),
+            };
+        }
         let may_be_down = others.any(|node| {
             let is_marked = node.cordoned_by.as_deref() == Some(OWNER);
             is_marked || self.observed.is_down(&node.uid, context.now, context.policy.down_max)
@@ -226,7 +243,7 @@ impl SlotLease {
             Some(true) => OtherHolders::Hold,
             _ if may_be_down => OtherHolders::Hold,
             Some(false) => OtherHolders::Nobody,
-            None if is_alone => OtherHolders::Nobody,
+            None if self.neighbours.is_alone => OtherHolders::Nobody,
             None => self.others,
         };
     }

@@ -18,7 +18,7 @@ use crate::policy::{OnUnavailable, Policy};
 use crate::published::{BETWEEN_ANSWERS, PublishedStatus};
 use crate::requests::Requests;
 use crate::restoring::{Restoring, is_marked};
-use crate::slot_lease::SlotLease;
+use crate::slot_lease::{Neighbours, SlotLease};
 use crate::slots::{Holder, Observations};
 
 /// Everything that zedkube's decisions depend on. One loop owns it.
@@ -105,12 +105,15 @@ impl State {
     #[must_use]
     pub fn remembering(mut self, known: &KnownHolders) -> Self {
         self.slots.observed = Observations::resumed(known);
+        self.slots.neighbours = Neighbours { is_alone: known.alone, before: known.nodes_before };
         self
     }
 
     /// What the next process of zedkube has to know about the slots of other nodes.
     pub fn known_holders(&self) -> KnownHolders {
-        let mut known = KnownHolders { others: self.slots.others, ..KnownHolders::default() };
+        let SlotLease { others, neighbours: Neighbours { is_alone, before }, .. } = self.slots;
+        let mut known =
+            KnownHolders { others, alone: is_alone, nodes_before: before, ..KnownHolders::default() };
         self.slots.observed.write_down(&mut known);
         known
     }
@@ -140,10 +143,8 @@ impl State {
         if let NodeAgent::Acting(acting) = self.facts.nodeagent {
             return acting == requester;
         }
-        match self.phase {
-            Phase::Complete { outcome: Outcome::Drained, .. } => !self.is_unseen,
-            _ => !self.is_forced(),
-        }
+        let is_drained = matches!(self.phase, Phase::Complete { outcome: Outcome::Drained, .. });
+        if is_drained { !self.is_unseen } else { !self.is_forced() }
     }
 
     pub(crate) fn enter(&mut self, phase: Phase, now: Moment) {
@@ -209,6 +210,14 @@ impl State {
         let is_other = |node: &NodeView| self.own.as_ref().is_none_or(|own| own.uid != node.uid);
         self.nodes.iter().any(|node| is_other(node) && !node.tie_breaker && node.ready && !node.cordoned)
     }
+
+    /// Until when another node is waited for that can take pods, if there has been none since `since`. One that is not
+    /// Ready may just be rebooting, cordoned for its own drain.
+    pub(crate) fn no_peer_until(&self, own: &NodeView, since: Moment, policy: &Policy) -> Moment {
+        let others = self.nodes.iter().filter(|node| node.uid != own.uid && !node.tie_breaker);
+        let may_return = |node: &NodeView| self.slots.observed.may_return_until(&node.uid, policy.down_max);
+        others.filter_map(may_return).max().unwrap_or(since).max(since + policy.peer_window)
+    }
 }
 
 /// Outages of the API server.
@@ -219,11 +228,33 @@ impl State {
     /// The time is `unreachable_timeout`. If another node had a slot when the API server last answered, or if that is
     /// not known, that node may have taken the server down with it: then the time is at least `down_max`, the time that
     /// a node may be down.
+    ///
+    /// All nodes may have been told to go down in the same outage, in which nobody can take a slot: `slots_limit` of them
+    /// go at a time, by name, and the next ones `down_max` later, but not later than `wait_limit`.
     pub(crate) fn unreachable_at(&self, since: Moment, policy: &Policy) -> Option<Moment> {
-        let away = self.api.away_since.filter(|_| policy.on_unreachable == OnUnavailable::Complete)?;
+        let away = self.api.away_since.filter(|_| self.completes(policy.on_unreachable, policy))?;
         let longer = policy.down_max.max(policy.unreachable_timeout);
         let timeout = if self.others_get_time(policy) { longer } else { policy.unreachable_timeout };
-        Some(away.max(since) + timeout)
+        let at = away.max(since) + timeout;
+        let in_turn = at + policy.down_max.saturating_mul(self.turns_before(policy));
+        Some(policy.wait_limit.map_or(in_turn, |limit| in_turn.min(at.max(since + limit))))
+    }
+
+    /// How many turns of `slots_limit` nodes come before ours in an outage.
+    pub(crate) fn turns_before(&self, policy: &Policy) -> u32 {
+        let turns = self.slots.neighbours.before.checked_div(policy.slots_limit).unwrap_or_default();
+        if self.holds_slot() { 0 } else { turns }
+    }
+
+    /// True if the drain ends as complete when what it needs stays away.
+    pub(crate) fn completes(&self, choice: OnUnavailable, policy: &Policy) -> bool {
+        match choice {
+            OnUnavailable::Complete => true,
+            OnUnavailable::Wait => false,
+            OnUnavailable::Auto => {
+                self.facts.is_beside_eve || policy.beside_zedbox || self.slots.neighbours.is_alone
+            }
+        }
     }
 
     /// Another node may be down for a drain, so it gets the time `down_max` to come back.

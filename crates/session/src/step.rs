@@ -18,7 +18,7 @@ use crate::forcing::Forcing;
 use crate::membership::{self, Listed};
 use crate::next::Next;
 use crate::phase::{Cordoning, Failed, Phase, Waiting};
-use crate::policy::{OnUnavailable, Policy};
+use crate::policy::Policy;
 use crate::record::record;
 use crate::requests::{Answer, Request};
 use crate::restoring::is_marked;
@@ -118,7 +118,7 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
     }
     // An API server that was away for so long that a drain would be given up counts as asked. If the policy is to wait
     // for it, only its answer counts.
-    state.has_looked |= context.policy.on_unreachable == OnUnavailable::Complete
+    state.has_looked |= state.completes(context.policy.on_unreachable, context.policy)
         && state.api.is_away_for(context.policy.unreachable_timeout, context.now);
 }
 

@@ -2,11 +2,13 @@
 
 use drain::progress::{self, Progress};
 use drain::state::Attempt;
+use drain::time::Moment;
 
 use schemas::{Member, OtherHolders, Outcome};
 
 use crate::health::Purpose;
 use crate::phase::{Cordoning, Failed, Phase, Stage, Waiting};
+use crate::policy::Policy;
 use crate::requests::Answer;
 use crate::state::State;
 
@@ -61,6 +63,9 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
         Stage::Api if waiting.unknown.is_some() => {
             "wait until this node has joined the cluster; if it has, set node.name (kubectl get nodes)"
         }
+        Stage::Api if state.api.away_since.is_some() && waiting.undrained_at.is_none() => {
+            "look at the API server (k3s) of this node and at the kubeconfig; to go down WITHOUT a drain: ebb force complete"
+        }
         Stage::Api => "look at the API server (k3s) of this node and at the kubeconfig",
         Stage::Health | Stage::HealthHeld | Stage::Releasing => {
             "fix what the health command reports, or change health.command"
@@ -69,6 +74,9 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
             "fix what the reason names (rights, the ConfigMap), or set slots.limit = 0"
         }
         Stage::Slot => "wait for the other nodes; if one of them will not come back: ebb slots release NODE",
+        Stage::Peers if waiting.no_peer_since.is_some() && waiting.undrained_at.is_none() => {
+            "uncordon or repair another node; to go down WITHOUT a drain: ebb force complete"
+        }
         Stage::Peers => "uncordon or repair another node, or set no-peer",
     }
 }
@@ -78,8 +86,9 @@ pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
     if state.api.away_since.is_some() {
         let undrained = undrained(waiting, "api-unreachable");
         let error = &state.api.error;
-        let holders = if waiting.is_patient { holders(state) } else { "" };
-        return format!("the Kubernetes API server cannot be reached: {error}{holders}{undrained}");
+        let longer = waiting.undrained_at.map(|_| longer(state, waiting.is_patient, waiting.turns_before));
+        let longer = longer.unwrap_or_default();
+        return format!("the Kubernetes API server cannot be reached: {error}{longer}{undrained}");
     }
     if let Some((_, why)) = &waiting.unknown {
         return format!("{why}; it may be joining the cluster just now, and gets 5 minutes for that");
@@ -105,8 +114,9 @@ pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
 }
 
 /// Why the wait in an outage is longer than setting `api.unreachable-timeout`.
-fn holders(state: &State) -> &'static str {
-    match state.slots.others {
+fn longer(state: &State, is_patient: bool, turns_before: u32) -> String {
+    let holders = match state.slots.others {
+        _ if !is_patient => "",
         OtherHolders::Hold => {
             "; when it last answered, another node had a slot or was down, and that node gets slots.down-max to \
              return"
@@ -115,6 +125,55 @@ fn holders(state: &State) -> &'static str {
             "; it is not known whether another node has a slot; such a node gets slots.down-max to return"
         }
         OtherHolders::Nobody => "",
+    };
+    let turns = match turns_before {
+        0 => String::new(),
+        turns => format!(
+            "; in an outage nodes go down one after another, by name: those before this one get {turns} times \
+             slots.down-max"
+        ),
+    };
+    format!("{holders}{turns}")
+}
+
+/// What a request for a drain meets now, as the end of "the device goes down ..."; empty if the node can be drained for
+/// it, as far as is known, and in the phases in which the reason says more.
+pub fn outlook(state: &State, policy: &Policy, now: Moment) -> String {
+    let since = match &state.phase {
+        Phase::Idle | Phase::Failed(_) => now,
+        Phase::Waiting(waiting) => waiting.since,
+        Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } | Phase::Complete { .. } => {
+            return String::new();
+        }
+    };
+    if state.member_now() == Member::No || state.forcing.disabled.is_some() {
+        return String::new();
+    }
+    let (why, mended, at) = if state.api.away_since.is_some() {
+        let longer = longer(state, state.others_get_time(policy), state.turns_before(policy));
+        let at = state.unreachable_at(since, policy);
+        let longer = at.map(|_| longer).unwrap_or_default();
+        let why = format!("the Kubernetes API server cannot be reached: {}{longer}", state.api.error);
+        (why, "the Kubernetes API server answers", at)
+    } else if let Some(own) = state.own.as_ref().filter(|_| !state.nodes.is_empty() && !state.has_peer()) {
+        let at = state.no_peer_until(own, since, policy);
+        let why = "no other node is Ready and schedulable, so the pods have nowhere to go".to_owned();
+        (
+            why,
+            "another node can take the pods",
+            Some(at).filter(|_| state.completes(policy.on_no_peer, policy)),
+        )
+    } else {
+        return String::new();
+    };
+    match at.map(|at| at.since(since).as_secs()) {
+        Some(seconds) if seconds.is_multiple_of(60) => {
+            format!("WITHOUT a drain after {} min, because {why}", seconds / 60)
+        }
+        Some(seconds) => format!("WITHOUT a drain after {seconds} s, because {why}"),
+        None => format!(
+            "once {mended} and the node is drained; now {why}; to go down WITHOUT a drain: ebb force complete"
+        ),
     }
 }
 

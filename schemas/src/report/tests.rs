@@ -90,6 +90,7 @@ fn huge_and_strange_texts_are_cut() {
         let report = NodeDrainReport {
             reason: text.clone(),
             hint: text.clone(),
+            outlook: text.clone(),
             node: text.clone(),
             phase: text.clone(),
             drain_id: text.clone(),

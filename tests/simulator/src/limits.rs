@@ -102,7 +102,9 @@ impl Limits {
         let times = times.into_iter().chain(self.attempt.map(|attempt| ("drain.attempt-timeout", attempt)));
         let times = times.map(|(key, nanos)| format!("{key} = \"{}s\"\n", nanos / SECOND));
         let evictions = self.evictions.map(|times| format!("evict.max-retries = {times}\n"));
-        format!("slots.limit = {slots}\n{}{}", evictions.unwrap_or_default(), times.collect::<String>())
+        // EVE's way: otherwise a device would wait for the end of every outage.
+        let ways = "api-unreachable = \"complete\"\nno-peer = \"complete\"\n";
+        format!("{ways}slots.limit = {slots}\n{}{}", evictions.unwrap_or_default(), times.collect::<String>())
     }
 
     /// An outage of this time lets a device go down undrained.
@@ -122,7 +124,7 @@ impl Limits {
 
     /// The longest time of an outage.
     pub(crate) fn draw_outage(&self) -> u64 {
-        pick(&[5 * SECOND, MINUTE, self.undrained(), self.down_max * 4 / 3])
+        pick(&[5 * SECOND, MINUTE, self.undrained(), self.unreachable + self.down_max * 4 / 3])
     }
 
     /// Time until an agent that has ended is started again.

@@ -80,7 +80,7 @@ async fn every_problem_is_told_before_anything_else() -> Result<()> {
     device.write("/run/zedagent/ConfigItemValueMap/global.json", "{")?;
     let main = device.path(MAIN).display().to_string();
     let no_peer = format!(
-        "problem: {main}:1: no-peer = \"wiat\" is not accepted; accepted: `complete`, `wait`; in effect: wait ({main}:1)"
+        "problem: {main}:1: no-peer = \"wiat\" is not accepted; accepted: `auto`, `complete`, `wait`; in effect: wait ({main}:1)"
     );
     for (verb, code) in [("show", 0), ("check", 1)] {
         let said = device.ebb(&["config", verb]).await?;
@@ -101,7 +101,10 @@ async fn every_problem_is_told_before_anything_else() -> Result<()> {
     let document: serde_json::Value = serde_json::from_str(&said.out)?;
     let problem = &document["Problems"][1];
     assert_eq!((said.code, &problem["File"], &problem["Line"]), (1, &json!(main), &json!(1)));
-    assert_eq!((&problem["Key"], &problem["Accepted"]), (&json!("no-peer"), &json!("`complete`, `wait`")));
+    assert_eq!(
+        (&problem["Key"], &problem["Accepted"]),
+        (&json!("no-peer"), &json!("`auto`, `complete`, `wait`"))
+    );
     assert_eq!(document["Files"].as_array().map(Vec::len), Some(2));
 
     for verb in ["show", "check"] {
@@ -119,7 +122,7 @@ async fn what_the_running_zedkube_kept_is_said() -> Result<()> {
     let device = device()?;
     device.write(MAIN, "no-peer = \"wiat\"\n")?;
     let main = device.path(MAIN).display().to_string();
-    let reason = format!("{main}:1: no-peer = \"wiat\" is not accepted; in effect: complete (default)");
+    let reason = format!("{main}:1: no-peer = \"wiat\" is not accepted; in effect: auto (default)");
     let refused =
         |path: &str, reason: &str| RefusedInput { path: path.to_owned(), reason: reason.to_owned() };
     let other = refused("/run/kube-status/x.json", "something else");

@@ -148,6 +148,7 @@ fn any_facts() -> impl Strategy<Value = Facts> {
     (eve, mode, any::<bool>(), any::<bool>(), nodeagent).prop_map(
         |(eve_config_valid, mode, has_kubeconfig, has_kubelet, nodeagent)| Facts {
             eve_config_valid,
+            is_beside_eve: eve_config_valid.is_some(),
             mode,
             has_kubeconfig,
             nodeagent,

@@ -8,6 +8,7 @@ use drain::view::{NodeView, PodId, PodView, Snapshot};
 use super::*;
 use crate::event::{CallError, Cordoned, NoNode, NodeList, SlotError};
 use crate::membership::Facts;
+use crate::policy::OnUnavailable;
 use crate::record::{Record, resume};
 use crate::slots::{Holder, SlotTable};
 
@@ -94,7 +95,7 @@ impl Sim {
         let mut sim = Self {
             state: State::new(Member::Yes, "boot".into(), Moment(1_000_000)),
             now: Moment(1_000_000),
-            policy,
+            policy: eves_way(policy),
             wake: None,
             faults: BTreeSet::new(),
             own: node("own"),
@@ -451,6 +452,13 @@ impl Sim {
     pub(super) fn count(&self, word: &str) -> usize {
         self.done.iter().filter(|done| done.starts_with(word)).count()
     }
+}
+
+/// Most scenarios go on without a drain, as EVE does.
+fn eves_way(policy: Policy) -> Policy {
+    let by_eve = |choice| if choice == OnUnavailable::Auto { OnUnavailable::Complete } else { choice };
+    let (on_unreachable, on_no_peer) = (by_eve(policy.on_unreachable), by_eve(policy.on_no_peer));
+    Policy { on_unreachable, on_no_peer, ..policy }
 }
 
 pub(super) fn pod(uid: &str) -> PodView {

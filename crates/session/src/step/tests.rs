@@ -15,7 +15,7 @@ use super::*;
 use crate::event::CallError;
 use crate::membership::Facts;
 use crate::phase::Failed;
-use crate::policy::OnUnavailable;
+use crate::policy::{Mode, OnUnavailable};
 
 #[test]
 fn a_reboot_request_is_drained_and_answered() {
@@ -316,6 +316,78 @@ fn an_unreachable_api_is_waited_for_and_then_complete_or_not() {
         sim.pass(10 * SECOND);
         assert_eq!(sim.outcome(), outcome);
         assert_eq!(sim.count("cordon"), 0);
+    }
+}
+
+#[test]
+fn by_default_a_device_goes_undrained_beside_eve_and_alone_and_waits_otherwise() {
+    let cases: [(&str, fn(&mut Sim), bool); 4] = [
+        ("with other nodes", |_| {}, false),
+        ("beside EVE", |sim| sim.facts.is_beside_eve = true, true),
+        ("beside zedbox", |sim| sim.policy.beside_zedbox = true, true),
+        ("alone", |sim| sim.others.clear(), true),
+    ];
+    let begin = |begins: fn(&mut Sim)| {
+        let mut sim = Sim::new();
+        (sim.policy.on_unreachable, sim.policy.on_no_peer) = (OnUnavailable::Auto, OnUnavailable::Auto);
+        sim.facts.mode = Mode::Always;
+        begins(&mut sim);
+        sim.send(Event::Facts(sim.facts));
+        sim.pass(70 * SECOND);
+        sim
+    };
+    for (how, begins, goes) in cases {
+        for boots in [false, true] {
+            let mut sim = begin(begins);
+            sim.set(Fault::Unreachable, true);
+            if boots {
+                sim.boot("next");
+            }
+            sim.reboot();
+            sim.pass(3600 * SECOND);
+            assert_eq!(sim.outcome(), goes.then_some(Outcome::ApiUnreachable), "{how}, boots: {boots}");
+        }
+        let mut sim = begin(begins);
+        sim.others.iter_mut().for_each(|node| node.cordoned = true);
+        sim.reboot();
+        sim.pass(3600 * SECOND);
+        assert_eq!(sim.outcome(), goes.then_some(Outcome::NoSchedulablePeer), "{how}");
+    }
+}
+
+/// All nodes are told to reboot in the same outage.
+#[test]
+fn in_an_outage_nodes_go_one_after_another_by_name() {
+    let minutes = |limit, names: &[&str], slots_wait| {
+        let wait_limit = Some(Duration::from_mins(slots_wait));
+        let mut sim = Sim::with(Policy { slots_limit: limit, wait_limit, ..Policy::device() });
+        let others = names.iter().map(|name| NodeView {
+            name: (*name).into(),
+            uid: (*name).into(),
+            ..sim.others[0].clone()
+        });
+        sim.others = others.collect();
+        sim.pass(70 * SECOND);
+        sim.set(Fault::Unreachable, true);
+        sim.boot("next");
+        sim.reboot();
+        let asked = sim.now;
+        while sim.outcome().is_none() {
+            sim.pass(SECOND);
+        }
+        assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
+        sim.now.since(asked).as_secs() / 60
+    };
+    let cases: [(u32, &[&str], u64, u64); 6] = [
+        (1, &["x", "y"], 1440, 5),
+        (1, &["a", "y"], 1440, 35),
+        (1, &["a", "b"], 1440, 65),
+        (2, &["a", "b"], 1440, 35),
+        (0, &["a", "b"], 1440, 5),
+        (1, &["a", "b"], 45, 45),
+    ];
+    for (limit, names, slots_wait, expected) in cases {
+        assert_eq!(minutes(limit, names, slots_wait), expected, "{limit} {names:?}");
     }
 }
 

@@ -180,7 +180,10 @@ impl Judge {
         if action.reason.contains("NOT DRAINED") {
             let has_just_ended = self.back_at.is_some_and(|at| kernel::now() - at < TAKEN_BACK);
             let away = device.zedkube_was_away();
-            if outage + SLACK < self.limits.unreachable
+            // Who has a slot need not wait for the others.
+            let has_slot = has_slot(cluster, node) || self.may_have_lost_its_slot(index);
+            let turns = if has_slot { 0 } else { self.turns_before(cluster, node) };
+            if outage + SLACK < self.limits.unreachable + turns * self.limits.down_max
                 && !has_just_ended
                 && !is_overridden
                 && away < self.limits.start
@@ -195,6 +198,14 @@ impl Judge {
         } else if !is_taken_back && !is_wordless {
             self.judge_drained(cluster, device, decided_at);
         }
+    }
+
+    /// In an outage `slots.limit` nodes go down at a time, by name.
+    fn turns_before(&self, cluster: &FakeCluster, node: &str) -> u64 {
+        let names = cluster.list("nodes", None);
+        let names = names.iter().filter_map(|node| node.pointer("/metadata/name")?.as_str());
+        let before = names.filter(|name| *name < node).count();
+        u64::try_from(before).unwrap_or_default().checked_div(self.limits.slots).unwrap_or_default()
     }
 
     /// "An answer of EVE's zedkube counts for the request that it was given to."

@@ -442,7 +442,7 @@ fn the_controller_may_set_eves_keys_only() {
     assert_eq!(loaded.problems, []);
     assert_eq!(loaded.settings.longhorn.node_drain_policy.word(), "always-allow");
     assert_eq!(loaded.settings.policy.attempts, 5);
-    assert_eq!(loaded.settings.policy.on_no_peer, OnUnavailable::Complete);
+    assert_eq!(loaded.settings.policy.on_no_peer, OnUnavailable::Auto);
 }
 
 #[test]
@@ -497,7 +497,7 @@ fn a_file_that_was_bad_at_the_start_goes_on_to_wait() {
     let first = device.load();
     assert_eq!(device.reload(&first), first);
     device.write(MAIN, "# nothing");
-    assert_eq!(device.reload(&first).settings.policy.on_no_peer, OnUnavailable::Complete);
+    assert_eq!(device.reload(&first).settings.policy.on_no_peer, OnUnavailable::Auto);
 }
 
 #[test]
