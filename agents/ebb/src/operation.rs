@@ -14,11 +14,12 @@ use device_op::facts::Kind;
 use pubsub::{Persistence, Publisher, Root, TopicKey, read_item};
 use runtime::clock;
 use runtime::peers;
-use schemas::{DeviceOpsCmd, GoTime, Member, NodeDrainReport, Operation, Source, agent};
+use schemas::{Agent, DeviceOpsCmd, GoTime, Member, NodeDrainReport, Operation, Source, agent};
 use serde::Serialize;
 
 use crate::freeze;
 use crate::operator::{OperatorFlags, because, journal, reason, warn_without_zedkube};
+use crate::waiting::{SOON, until};
 
 use command::{ActiveCommand, give};
 use take_back::{OrderResult, take_back};
@@ -123,9 +124,14 @@ fn order(
 ) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let kind = (OPERATOR, operation);
-    let given = crate::in_runtime(give(&root, operation, options, why))?;
+    let (given, report) = crate::in_runtime(async {
+        let given = give(&root, operation, options, why).await?;
+        record(&root, kind, given.command.counter, "commanded", why);
+        let is_begun = given.is_accepted && (options.now || freeze::standing(&root, clock::wall()).is_none());
+        let report = if is_begun { reported(&root).await } else { None };
+        Ok((given, report))
+    })?;
     let command = &given.command;
-    record(&root, kind, command.counter, "commanded", why);
     warn_without_zedkube(&root);
     let text = format!("{operation} {}{} is commanded", command.counter, because(why));
     let document = Document {
@@ -142,23 +148,38 @@ fn order(
     }
     let line = format!(
         "{text}: {}{}; `ebb status` follows it, `ebb cancel {operation}` takes it back",
-        when(&root, options),
+        when(&root, options, report),
         besides(&given, options)
     );
     place.answer(&line, &document)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// zedkube's report, once it says whether the node can be drained now; the last one if it does not say so soon.
+async fn reported(root: &Root) -> Option<NodeDrainReport> {
+    let read = || -> Option<NodeDrainReport> {
+        read_item(root, agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global()).ok().flatten()
+    };
+    let last = read()?;
+    if !peers::runs(root, Agent::Zedkube) {
+        return Some(last);
+    }
+    let says = |report: &NodeDrainReport| {
+        let is_drained = matches!(report.phase.as_str(), "Cordoning" | "Attempting" | "Pausing" | "Complete");
+        is_drained || !report.outlook.is_empty() || report.disabled.is_some() || report.member == Member::No
+    };
+    let folder = root.folder::<NodeDrainReport>(agent::ZEDKUBE, Persistence::Volatile);
+    until([folder], SOON, || read().filter(says)).await.or(Some(last))
+}
+
 /// When the command will be carried out, as far as it is known now.
-fn when(root: &Root, options: CommandOptions) -> String {
+fn when(root: &Root, options: CommandOptions, report: Option<NodeDrainReport>) -> String {
     if let Some(freeze) = freeze::standing(root, clock::wall()).filter(|_| !options.now) {
         return format!(
             "once commands are not frozen any more ({}) and the node is drained",
             freeze::summary(&freeze)
         );
     }
-    let report: Option<NodeDrainReport> =
-        read_item(root, agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global()).ok().flatten();
     match report {
         Some(NodeDrainReport { disabled: Some(disabled), .. }) => {
             format!("at once, WITHOUT a drain: drains are switched off (by {})", disabled.by)

@@ -54,7 +54,13 @@ pub fn hint(state: &State) -> String {
 
 fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
     if state.api.away_since.is_some() {
-        return "look at the API server (k3s) of this node and at the kubeconfig";
+        return match waiting.undrained_at {
+            Some(_) => "look at the API server (k3s) of this node and at the kubeconfig",
+            None => {
+                "look at the API server (k3s) of this node and at the kubeconfig; to go down WITHOUT a drain: ebb force \
+                 complete"
+            }
+        };
     }
     if waiting.denials > 0 {
         return "give zedkube's user the right that the reason names";
@@ -62,9 +68,6 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
     match waiting.stage {
         Stage::Api if waiting.unknown.is_some() => {
             "wait until this node has joined the cluster; if it has, set node.name (kubectl get nodes)"
-        }
-        Stage::Api if state.api.away_since.is_some() && waiting.undrained_at.is_none() => {
-            "look at the API server (k3s) of this node and at the kubeconfig; to go down WITHOUT a drain: ebb force complete"
         }
         Stage::Api => "look at the API server (k3s) of this node and at the kubeconfig",
         Stage::Health | Stage::HealthHeld | Stage::Releasing => {

@@ -122,9 +122,14 @@ impl Limits {
         self.detach >= DETACHES
     }
 
+    /// In an outage of this time two devices go down undrained, one after the other.
+    pub(crate) const fn one_after_another(&self) -> u64 {
+        self.unreachable + self.down_max * 4 / 3
+    }
+
     /// The longest time of an outage.
     pub(crate) fn draw_outage(&self) -> u64 {
-        pick(&[5 * SECOND, MINUTE, self.undrained(), self.unreachable + self.down_max * 4 / 3])
+        pick(&[5 * SECOND, MINUTE, self.undrained(), self.one_after_another()])
     }
 
     /// Time until an agent that has ended is started again.

@@ -339,10 +339,18 @@ async fn a_command_that_would_not_drain_says_so() -> Result<()> {
     let mut device = Device::new()?;
     let report = NodeDrainReport { member: Member::No, ..NodeDrainReport::default() };
     device.publish(agent::ZEDKUBE, "global", &report)?;
-    let _zedkube = AgentLock::acquire(&device.root, agent::ZEDKUBE)?;
+    let zedkube = AgentLock::acquire(&device.root, agent::ZEDKUBE)?;
     device.start_device_op().await?;
     let said = device.ebb(&["reboot"]).await?;
     let start = "reboot 1 is commanded: at once, WITHOUT a drain: this device is in no cluster; ";
+    assert!(said.code == 0 && said.out.starts_with(start), "{said:?}");
+    drop(zedkube);
+    let outlook = "WITHOUT a drain after 5 min, because of that".to_owned();
+    let report = NodeDrainReport { member: Member::Yes, outlook, ..NodeDrainReport::default() };
+    device.publish(agent::ZEDKUBE, "global", &report)?;
+    let _zedkube = AgentLock::acquire(&device.root, agent::ZEDKUBE)?;
+    let said = device.ebb(&["poweroff"]).await?;
+    let start = "poweroff 1 is commanded: WITHOUT a drain after 5 min, because of that; ";
     assert!(said.code == 0 && said.out.starts_with(start), "{said:?}");
     Ok(())
 }

@@ -336,6 +336,10 @@ fn by_default_a_device_goes_undrained_beside_eve_and_alone_and_waits_otherwise()
         sim.pass(70 * SECOND);
         sim
     };
+    let foresees = |sim: &Sim, goes: bool| {
+        let outlook = crate::words::outlook(&sim.state, &sim.policy, sim.now);
+        outlook.contains(if goes { "WITHOUT a drain after" } else { "ebb force complete" })
+    };
     for (how, begins, goes) in cases {
         for boots in [false, true] {
             let mut sim = begin(begins);
@@ -343,12 +347,16 @@ fn by_default_a_device_goes_undrained_beside_eve_and_alone_and_waits_otherwise()
             if boots {
                 sim.boot("next");
             }
+            sim.pass(60 * SECOND);
+            assert!(foresees(&sim, goes), "{how}");
             sim.reboot();
             sim.pass(3600 * SECOND);
             assert_eq!(sim.outcome(), goes.then_some(Outcome::ApiUnreachable), "{how}, boots: {boots}");
         }
         let mut sim = begin(begins);
         sim.others.iter_mut().for_each(|node| node.cordoned = true);
+        sim.pass(70 * SECOND);
+        assert!(foresees(&sim, goes), "{how}");
         sim.reboot();
         sim.pass(3600 * SECOND);
         assert_eq!(sim.outcome(), goes.then_some(Outcome::NoSchedulablePeer), "{how}");

@@ -132,7 +132,7 @@ impl World {
         let device = || usize::try_from(kernel::below(devices)).unwrap_or_default();
         if devices > 1 && self.limits.slots > 0 && chance(5) {
             // With other faults in the way, two nodes would rarely be ready to go down together.
-            self.draw_lost_table();
+            self.draw_common_reboot();
             return;
         }
         for _ in 0..below(4) {

@@ -8,6 +8,7 @@ use super::{MINUTE, SECOND, World, below, chance, pick};
 use crate::kernel::{self, DiskFault, Write};
 use crate::limits;
 use crate::story::tell;
+use crate::trouble::Trouble;
 
 // Moments of a device at which something may be aimed, beside the phases of zedkube.
 /// nodeagent prepares a reboot.
@@ -72,7 +73,7 @@ impl World {
             5 => self.draw_no_record(device),
             6 => self.draw_removed_files(device),
             7 | 8 => self.draw_unkept_answer(),
-            _ => self.draw_lost_table(),
+            _ => self.draw_common_reboot(),
         }
     }
 
@@ -217,8 +218,9 @@ impl World {
         }
     }
 
-    /// All devices are to reboot, and the slot table is lost while the first one goes down or is down.
-    pub(super) fn draw_lost_table(&mut self) {
+    /// All devices are to reboot: the slot table is lost while the first one goes down or is down, or the API server has
+    /// just gone away.
+    pub(super) fn draw_common_reboot(&mut self) {
         let from = 20 * SECOND + kernel::below(MINUTE);
         if self.has_next_part() {
             for device in 0..self.devices.len() {
@@ -229,6 +231,11 @@ impl World {
                 let command = Happening::Command { device, operation, counter, is_wanted };
                 self.at(from + kernel::below(5 * SECOND), command);
             }
+        }
+        if chance(3) {
+            let outage = Fault::Lasting(Trouble::ApiDown, self.limits.one_after_another());
+            self.plan_part([(from - kernel::below(10 * SECOND), Happening::Fault(0, outage))]);
+            return;
         }
         let later = pick(&[SECOND / 5, SECOND, 10 * SECOND]) + kernel::below(5 * SECOND);
         self.aim([(TAKEN, later, Fault::Person(Deed::LoseSlots(!chance(4))))]);
