@@ -19,9 +19,10 @@ impl Topic for Membership {
     const NAME: &'static str = "Membership";
 }
 
-/// What zedkube knew of the other nodes of the cluster when the API server last answered. While another node may be down,
-/// this device waits longer for an API server that does not answer; nodes that go down in an outage go one after another; and a node that had a slot counts until it was seen back, if
-/// the slot table (a ConfigMap) is lost meanwhile. Persistent; publisher zedkube, key `global`; written when it changes.
+/// What zedkube knew of the other nodes of the cluster when the API server last answered. In an outage it says how long
+/// this device waits: longer while another node may be down, and in turn with nodes that come before it. If the slot
+/// table (a ConfigMap) is lost, a node that had a slot counts until it was seen back. Persistent; publisher zedkube, key
+/// `global`; written when it changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct KnownHolders {
@@ -38,7 +39,7 @@ pub struct KnownHolders {
     pub table_uid: String,
     /// `resourceVersion` of the slot table when its holders or its UID changed last; empty if there was none.
     pub table_version: String,
-    /// The nodes that had an entry in the slot table.
+    /// The nodes that had an entry in the slot table, or that zedkube had cordoned for a drain.
     pub holders: Vec<KnownHolder>,
     /// The nodes whose entry was lost with an earlier slot table, and that were not seen back since.
     pub lost: Vec<KnownHolder>,

@@ -69,14 +69,14 @@ pub(crate) fn action_failed(state: &mut State) -> Next {
             state.nobody_looked();
             Next::Stay
         }
-        Phase::Complete { outcome: Outcome::Forced, .. } => Next::Stay,
-        Phase::Complete { .. } => Next::BeginAnew,
-        Phase::Idle
+        Phase::Complete { outcome: Outcome::Forced, .. }
+        | Phase::Idle
         | Phase::Waiting(_)
         | Phase::Cordoning(_)
         | Phase::Attempting { .. }
         | Phase::Pausing { .. }
         | Phase::Failed(_) => Next::Stay,
+        Phase::Complete { .. } => Next::BeginAnew,
     }
 }
 

@@ -204,7 +204,7 @@ impl SlotLease {
         self.observed.see_out(nodes.all, context.policy.slots_group.as_deref());
         self.lists = self.lists.wrapping_add(1);
         if self.lists.is_multiple_of(LISTS_TO_A_READ) && !is_waiting {
-            self.changed(is_waiting, nodes.own, context);
+            self.changed(false, nodes.own, context);
         }
         self.see_others(nodes, context);
     }

@@ -200,7 +200,7 @@ fn slot(state: &State) -> String {
     let why = match lost.as_slice() {
         [] => String::new(),
         lost => format!(
-            " (the ConfigMap of the slots was lost with the entry of {}, and it was not seen back since)",
+            " (the ConfigMap of the slots was lost with the entry of {}, not seen back since)",
             lost.join(", ")
         ),
     };
