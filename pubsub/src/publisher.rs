@@ -252,6 +252,17 @@ impl<T: Topic> Publisher<T> {
         self.items.get(key)
     }
 
+    /// True if another program has removed this item from its folder, with the backup.
+    pub fn was_removed(&self, key: &TopicKey) -> bool {
+        let name = key.file_name();
+        let is_gone = |name: &str| {
+            let found = self.folder.join(name).symlink_metadata();
+            found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        let is_known = self.items.contains_key(key) && !self.unsure.contains(key);
+        is_known && self.folder.is_dir() && is_gone(&name) && is_gone(&format!("{name}{BACKUP_SUFFIX}"))
+    }
+
     /// All items as last published or loaded.
     pub const fn items(&self) -> &BTreeMap<TopicKey, T> {
         &self.items

@@ -41,7 +41,8 @@ pub struct KnownHolders {
     pub table_version: String,
     /// The nodes that had an entry in the slot table, or that zedkube had cordoned for a drain.
     pub holders: Vec<KnownHolder>,
-    /// The nodes whose entry was lost with an earlier slot table, and that were not seen back since.
+    /// The nodes whose entry was lost with an earlier slot table, and that were not seen back since. A person who removes
+    /// this item ends their claim (`ebb slots forget`).
     pub lost: Vec<KnownHolder>,
 }
 
@@ -77,8 +78,8 @@ pub enum OtherHolders {
 }
 
 /// The Node on which zedkube has left, or may have left, its cordon or its slot entry. The item is removed when zedkube
-/// has seen both given back. Persistent; publisher zedkube, key `global`. If the device boots under another name or
-/// with another kubeconfig, this item is the only trace of that cordon.
+/// has seen both given back, or when a person removes it (`ebb slots forget`). Persistent; publisher zedkube, key
+/// `global`. If the device boots under another name or with another kubeconfig, this item is the only trace of that cordon.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct OwnCordon {
@@ -89,6 +90,9 @@ pub struct OwnCordon {
     /// UID of the Node: a Node of the same name with another UID is another Node.
     #[serde(rename = "NodeUID")]
     pub node_uid: String,
+    /// UID of namespace `kube-system` of the Node's cluster; empty if it was not known.
+    #[serde(rename = "ClusterUID")]
+    pub cluster_uid: String,
 }
 
 impl Topic for OwnCordon {

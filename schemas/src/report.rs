@@ -350,8 +350,8 @@ pub struct Preflight {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PreflightProblem {
-    /// The part that was tried: API, Identity, Rights, Confinement, Slots, Budgets, Credentials, Means (to take the
-    /// device down).
+    /// The part that was tried: API, Identity, Rights, Slots, Credentials, Budgets, Cluster (whether it can be told from
+    /// another one), Confinement, Means (to take the device down).
     pub what: String,
     /// What failed.
     pub text: String,

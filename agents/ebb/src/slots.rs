@@ -1,6 +1,7 @@
 //! `ebb slots`: shows and releases the slots in the ConfigMap that the nodes of this device's group share. A node needs
 //! a slot to go down for a drain.
 
+mod forget;
 mod list;
 mod release;
 
@@ -16,6 +17,7 @@ use text::one_line;
 
 use crate::device::Device;
 use crate::drain::span;
+use crate::operator::OperatorFlags;
 use release::SlotOwner;
 
 /// Bytes of an annotation that are shown.
@@ -44,6 +46,12 @@ enum Verb {
         force: bool,
         #[command(flatten)]
         common: Box<Common>,
+    },
+    /// Forget what this device remembers of slots that it cannot see: a cordon or slot of zedkube on a node of another
+    /// cluster, and slots that were lost with their table. Their nodes may then go down at the same time as this one
+    Forget {
+        #[command(flatten)]
+        place: OperatorFlags,
     },
 }
 
@@ -76,11 +84,12 @@ impl Common {
     }
 }
 
-/// Lists or releases slots. Exit code 1 if the slots cannot be read or changed, or if a slot is in use.
+/// Lists, releases or forgets slots. Exit code 1 if the slots cannot be read or changed, or if a slot is in use.
 pub(crate) fn run(arguments: &SlotsArguments) -> anyhow::Result<ExitCode> {
     match &arguments.verb {
         Verb::List { common } => crate::in_runtime(list::run(common)),
         Verb::Release { which, force, common } => crate::in_runtime(release::run(which, *force, common)),
+        Verb::Forget { place } => forget::run(place),
     }
 }
 

@@ -1,14 +1,15 @@
 //! The connection to the cluster: made, kept, and made again when the kubeconfig or a file that it names changes.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use cluster::kubeconfig::Search;
-use cluster::{ApiFailure, Cluster, Connection, Pace, TokenFile, connect};
+use cluster::{ApiFailure, Cluster, Connection, Pace, TokenFile, cluster_uid, connect};
 use drain::Moment;
 use pubsub::Root;
 use runtime::Settings;
 use session::Event;
+use session::elsewhere::refusal;
 use session::event::CallError;
 use tokio::sync::{Mutex, mpsc};
 
@@ -18,6 +19,9 @@ use crate::kubelet::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
 /// credential plugin in turn.
 const SAME_FAILURE: Duration = Duration::from_secs(2);
 
+/// Pause before the cluster is asked again which one it is, if zedkube's user may not know that.
+const WHICH_AGAIN: Duration = Duration::from_mins(1);
+
 /// The connection, shared by all callers of the API server.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
@@ -25,6 +29,8 @@ pub(crate) struct Link {
     /// All connections together are paced by it.
     pace: Pace,
     kept: Arc<Mutex<Kept>>,
+    /// The cluster in which zedkube drains, by the UID of its namespace `kube-system`; `None` if it is not known.
+    pinned: Arc<std::sync::Mutex<Option<String>>>,
 }
 
 #[derive(Debug, Default)]
@@ -32,8 +38,30 @@ struct Kept {
     connection: Option<Connection>,
     /// Number of the present connection; zero before the first.
     generation: u64,
+    which: Which,
     /// Why there is no connection, and when connecting is tried again.
     failed: Option<(ApiFailure, Moment)>,
+}
+
+/// The cluster to which the present connection leads.
+#[derive(Debug, Default)]
+enum Which {
+    /// It has not answered yet.
+    #[default]
+    NotAsked,
+    /// zedkube's user may not know it; it is asked again at this time.
+    Hidden(Moment),
+    /// The UID of its namespace `kube-system`.
+    Known(String),
+}
+
+impl Which {
+    fn uid(&self) -> Option<&str> {
+        match self {
+            Self::NotAsked | Self::Hidden(_) => None,
+            Self::Known(uid) => Some(uid),
+        }
+    }
 }
 
 impl Link {
@@ -43,7 +71,7 @@ impl Link {
         let candidates = KUBELET_KUBECONFIGS.iter().chain(&ADMINISTRATOR_KUBECONFIGS);
         let candidates = candidates.map(|path| root.join(path)).collect();
         let search = Search::with_environment(settings.cluster.kubeconfig.clone(), candidates).distrusting();
-        Self { search, pace: Pace::of_an_agent(), kept: Arc::default() }
+        Self { search, pace: Pace::of_an_agent(), kept: Arc::default(), pinned: Arc::default() }
     }
 
     /// True if there is a kubeconfig, valid or not.
@@ -51,34 +79,83 @@ impl Link {
         self.search.find().is_some()
     }
 
-    /// Gives the cluster, and a number that changes with each new connection. Connects if there is no connection yet or
-    /// it is outdated.
+    /// Sets the cluster in which zedkube drains from now on ([`session::State::cluster`]).
+    pub(crate) fn pin(&self, uid: Option<&String>) {
+        *self.pinned.lock().unwrap_or_else(PoisonError::into_inner) = uid.cloned();
+    }
+
+    /// Gives the cluster in which zedkube drains, and a number that changes with each new connection. Connects if there
+    /// is no connection yet or it is outdated.
+    ///
+    /// # Errors
+    /// No connection; or the kubeconfig leads to another cluster.
     pub(crate) async fn cluster(&self) -> Result<(Cluster, u64), ApiFailure> {
         let mut kept = self.kept.lock().await;
-        if let Some(connection) = &kept.connection
-            && !connection.is_outdated(&self.search)
-        {
-            return Ok((connection.cluster.clone(), kept.generation));
+        let cluster = self.connected(&mut kept).await?;
+        match self.refusal(&kept.which) {
+            Some(text) => Err(ApiFailure::Denied { text }),
+            None => Ok((cluster, kept.generation)),
         }
-        kept.connection = None;
+    }
+
+    /// Gives the cluster to which the kubeconfig leads, whichever it is, and the UID of its namespace `kube-system`, if
+    /// that is known.
+    pub(crate) async fn any_cluster(&self) -> Result<(Cluster, Option<String>), ApiFailure> {
+        let mut kept = self.kept.lock().await;
+        let cluster = self.connected(&mut kept).await?;
+        Ok((cluster, kept.which.uid().map(str::to_owned)))
+    }
+
+    async fn connected(&self, kept: &mut Kept) -> Result<Cluster, ApiFailure> {
+        if kept.connection.as_ref().is_some_and(|connection| connection.is_outdated(&self.search)) {
+            (kept.connection, kept.which) = (None, Which::NotAsked);
+        }
+        let has_to_ask = match &kept.which {
+            Which::NotAsked => true,
+            Which::Hidden(again) => *again <= now() || self.pinned().is_some(),
+            Which::Known(_) => false,
+        };
+        if let Some(connection) = kept.connection.as_ref().filter(|_| !has_to_ask) {
+            return Ok(connection.cluster.clone());
+        }
         if let Some((failure, until)) = &kept.failed
             && now() < *until
         {
             return Err(failure.clone());
         }
-        match connect(&self.search, "zedkube").await {
-            Ok(mut connection) => {
-                let cluster = connection.cluster.with_pace(self.pace.clone());
-                connection.cluster = cluster.clone();
-                let generation = kept.generation + 1;
-                *kept = Kept { connection: Some(connection), generation, failed: None };
-                Ok((cluster, generation))
-            }
-            Err(failure) => {
-                kept.failed = Some((failure.clone(), now() + SAME_FAILURE));
-                Err(failure)
-            }
-        }
+        let connected = self.connect(kept).await;
+        kept.failed = connected.as_ref().err().map(|failure| (failure.clone(), now() + SAME_FAILURE));
+        connected
+    }
+
+    /// Connects, if there is no connection, and asks the cluster which one it is.
+    async fn connect(&self, kept: &mut Kept) -> Result<Cluster, ApiFailure> {
+        let cluster = if let Some(connection) = &kept.connection {
+            connection.cluster.clone()
+        } else {
+            let mut connection = connect(&self.search, "zedkube").await?;
+            let cluster = connection.cluster.with_pace(self.pace.clone());
+            connection.cluster = cluster.clone();
+            kept.connection = Some(connection);
+            kept.generation += 1;
+            cluster
+        };
+        kept.which = match cluster_uid(&cluster).await? {
+            Some(uid) => Which::Known(uid),
+            None => Which::Hidden(now() + WHICH_AGAIN),
+        };
+        Ok(cluster)
+    }
+
+    fn pinned(&self) -> Option<String> {
+        self.pinned.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why the present connection is not used; `None` if it leads to the cluster in which zedkube drains, or if that is
+    /// not known.
+    fn refusal(&self, which: &Which) -> Option<String> {
+        let pinned = self.pinned()?;
+        (which.uid() != Some(&pinned)).then(|| refusal(&pinned, which.uid()))
     }
 
     /// The file of our token, if the present connection uses one, and the cluster that renews it.
@@ -88,10 +165,11 @@ impl Link {
         Some((connection.cluster.clone(), connection.token_file.clone()?))
     }
 
-    /// The present connection, if there is one; never connects and never waits.
+    /// The present connection to the cluster in which zedkube drains, if there is one; never connects and never waits.
     pub(crate) fn standing(&self) -> Option<(Cluster, u64)> {
         let kept = self.kept.try_lock().ok()?;
-        kept.connection.as_ref().map(|connection| (connection.cluster.clone(), kept.generation))
+        let connection = kept.connection.as_ref().filter(|_| self.refusal(&kept.which).is_none())?;
+        Some((connection.cluster.clone(), kept.generation))
     }
 }
 
@@ -122,33 +200,68 @@ pub(crate) async fn tell(events: &mpsc::Sender<Event>, event: Event) {
 mod tests {
     use std::fs;
 
+    use fake_cluster::{Effect, FakeCluster, Fault, Reply, Settings as FakeSettings};
+
     use super::*;
+
+    /// A link to the cluster of `config`, and what writes another kubeconfig there.
+    fn link(folder: &tempfile::TempDir) -> (Link, impl Fn(&FakeCluster)) {
+        let path = folder.path().join("config");
+        let mut settings = Settings::default();
+        settings.cluster.kubeconfig = Some(path.clone());
+        #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+        let write = move |fake: &FakeCluster| fs::write(&path, fake.kubeconfig()).unwrap();
+        (Link::new(&Root::new(folder.path()), &settings), write)
+    }
+
+    fn fake() -> FakeCluster {
+        FakeCluster::start_with(FakeSettings::passive()).unwrap()
+    }
 
     /// Keys and certificates are replaced while zedkube runs, and zedkube is not restarted for that.
     #[tokio::test]
     async fn a_kubeconfig_that_changes_is_a_new_connection() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config");
-        let describe = |port: u16| {
-            let text = format!(
-                "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
-                 clusters: [{{name: a, cluster: {{server: \"http://127.0.0.1:{port}\"}}}}]\n\
-                 users: [{{name: u, user: {{}}}}]\n\
-                 contexts: [{{name: a, context: {{cluster: a, user: u}}}}]\n"
-            );
-            #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
-            fs::write(&path, text).unwrap();
-        };
-        describe(1);
-        let mut settings = Settings::default();
-        settings.cluster.kubeconfig = Some(path.clone());
-        let link = Link::new(&Root::new(folder.path()), &settings);
+        let (link, write) = link(&folder);
+        let (first, second) = (fake(), fake());
+        write(&first);
         let generation = async || link.cluster().await.map(|(_, generation)| generation);
         assert_eq!((generation().await, generation().await), (Ok(1), Ok(1)), "one for all");
-        describe(10);
+        write(&second);
         assert_eq!(generation().await, Ok(2));
-        fs::remove_file(&path).unwrap();
+        fs::remove_file(folder.path().join("config")).unwrap();
         assert!(generation().await.is_err_and(|failure| failure.is_unreachable()));
         assert!(link.standing().is_none(), "the old connection is not used any more");
+    }
+
+    #[tokio::test]
+    async fn only_the_pinned_cluster_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, write) = link(&folder);
+        let (first, second) = (fake(), fake());
+        let refused = Reply::forbidden("zedkube", "get", "namespaces", "", "kube-system");
+        write(&first);
+        let (_, uid) = link.any_cluster().await.unwrap();
+        link.pin(uid.as_ref());
+        assert!(uid.is_some() && link.cluster().await.is_ok() && link.standing().is_some());
+        second.faults().add(Fault::on("get", "namespaces", Effect::Answer(refused)));
+        write(&second);
+        for (which, why) in [("hidden", "may not get namespaces"), ("known", "leads to another cluster")] {
+            let failure = link.cluster().await.err();
+            assert!(
+                matches!(&failure, Some(ApiFailure::Denied { text }) if text.contains(why)),
+                "{which}: {failure:?}"
+            );
+            assert!(link.standing().is_none(), "{which}");
+        }
+        let (_, other) = link.any_cluster().await.unwrap();
+        assert!(other.is_some() && other != uid);
+        link.pin(other.as_ref());
+        assert!(link.cluster().await.is_ok() && link.standing().is_some());
+        // Without the right, and without a drain that has begun in a known cluster, any cluster will do.
+        link.pin(None);
+        first.faults().clear();
+        write(&first);
+        assert!(link.cluster().await.is_ok());
     }
 }

@@ -42,9 +42,9 @@ impl Stored {
 
     /// The node that may still carry our cordon or slot.
     pub(crate) fn remembered(&self) -> Option<Remembered> {
-        let stored = self.cordon.get()?;
-        (!stored.node.is_empty())
-            .then(|| Remembered { node: stored.node.clone(), node_uid: stored.node_uid.clone() })
+        let OwnCordon { node, node_uid, cluster_uid, .. } = self.cordon.get()?.clone();
+        let cluster = Some(cluster_uid).filter(|uid| !uid.is_empty());
+        (!node.is_empty()).then_some(Remembered { node, node_uid, cluster })
     }
 
     /// Stores the node that may still carry our cordon or slot, if it differs; without a node the item is removed.
@@ -53,13 +53,24 @@ impl Stored {
             return Ok(());
         }
         match remembered {
-            Some(Remembered { node, node_uid }) => self.cordon.publish(&OwnCordon {
+            Some(Remembered { node, node_uid, cluster }) => self.cordon.publish(&OwnCordon {
                 schema_version: SCHEMA_VERSION,
                 node: node.clone(),
                 node_uid: node_uid.clone(),
+                cluster_uid: cluster.clone().unwrap_or_default(),
             }),
             None => self.cordon.unpublish(),
         }
+    }
+
+    /// True if a person has removed the file of the node that may still carry our cordon or slot.
+    pub(crate) fn is_cordon_forgotten(&mut self) -> bool {
+        self.cordon.was_removed()
+    }
+
+    /// True if a person has removed the file of the other holders.
+    pub(crate) fn are_holders_forgotten(&mut self) -> bool {
+        self.holders.was_removed()
     }
 
     /// Stores the membership and the other holders, if they differ. Every renewal of an entry changes the version of the
@@ -112,6 +123,12 @@ impl<T: Topic> Kept<T> {
 
     fn unpublish(&mut self) -> Result<(), PublishError> {
         self.opened()?.unpublish(&TopicKey::global()).map(|_| ())
+    }
+
+    /// True, once, if a person has removed the item.
+    fn was_removed(&mut self) -> bool {
+        let was_removed = self.topic.as_ref().is_some_and(|topic| topic.was_removed(&TopicKey::global()));
+        was_removed && self.unpublish().is_ok()
     }
 
     /// The open topic; opens it now if that failed before.

@@ -17,6 +17,7 @@ pub(crate) struct Narrator {
     /// The drain whose duration was logged last.
     measured: Option<u64>,
     reason: String,
+    cluster: Option<String>,
     pods: BTreeMap<String, (PodId, &'static str)>,
 }
 
@@ -29,9 +30,23 @@ impl Narrator {
 
     /// Logs what has changed since the last call.
     pub(crate) fn tell(&mut self, state: &State, drain_id: &str, now: Moment) {
+        self.tell_cluster(state);
         self.tell_status(state, drain_id);
         self.tell_phase(state, drain_id);
         self.tell_pods(state, drain_id, now);
+    }
+
+    fn tell_cluster(&mut self, state: &State) {
+        let Some(cluster) = state.cluster.as_ref().filter(|cluster| self.cluster.as_ref() != Some(*cluster))
+        else {
+            return;
+        };
+        if let Some(old) = self.cluster.replace(cluster.clone()) {
+            tracing::warn!(
+                "the kubeconfig leads to another cluster: drains are done in {cluster} from now on, no more in {old} (UIDs of \
+                 namespace kube-system)"
+            );
+        }
     }
 
     fn tell_status(&mut self, state: &State, drain_id: &str) {

@@ -12,7 +12,8 @@ use crate::link::{Link, call_error, tell};
 /// Lists all nodes and finds ours among them; answers with [`Event::NodesListed`].
 pub(crate) fn list(link: Link, identity: Identity, serial: u32, events: mpsc::Sender<Event>) {
     tokio::spawn(async move {
-        let result = all_nodes(&link).await.map(|nodes| NodeList {
+        let result = all_nodes(&link).await.map(|(nodes, cluster)| NodeList {
+            cluster,
             own: identify(&nodes, &identity).map(|found| found.node).map_err(|problem| NoNode {
                 may_join: matches!(problem, IdentityProblem::NoNode { .. }),
                 why: problem.to_string(),
@@ -50,9 +51,10 @@ pub fn identity(
     }
 }
 
-async fn all_nodes(link: &Link) -> Result<Vec<NodeFacts>, cluster::ApiFailure> {
-    let (cluster, _) = link.cluster().await?;
-    list_nodes(&cluster).await
+/// The nodes of the cluster to which the kubeconfig leads, whichever it is, and its UID.
+async fn all_nodes(link: &Link) -> Result<(Vec<NodeFacts>, Option<String>), cluster::ApiFailure> {
+    let (cluster, uid) = link.any_cluster().await?;
+    Ok((list_nodes(&cluster).await?, uid))
 }
 
 async fn one_node(link: &Link, node: &str) -> Result<Option<drain::view::NodeView>, cluster::ApiFailure> {

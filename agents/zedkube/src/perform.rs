@@ -91,6 +91,11 @@ impl Performer {
         }
     }
 
+    /// Sets the cluster to which calls may go, before effects of this state are carried out.
+    pub(crate) fn stay_in_the_cluster(&self, state: &State) {
+        self.link.pin(state.cluster.as_ref());
+    }
+
     /// Starts the tasks that run beside drains.
     pub(crate) fn begin_housekeeping(&mut self) {
         let longhorn = tokio::spawn(longhorn::follow(self.link.clone(), self.settings.clone()));

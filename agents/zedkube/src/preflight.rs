@@ -184,7 +184,7 @@ fn pause_after(found: &Found) -> Duration {
     match found.problems.first().map(|problem| problem.what) {
         Some(Check::Api) => UNREACHED,
         Some(Check::Identity | Check::Rights | Check::Slots) => WITH_PROBLEMS,
-        Some(Check::Credentials | Check::Budgets | Check::Confinement) | None => DAILY,
+        Some(Check::Credentials | Check::Budgets | Check::Cluster | Check::Confinement) | None => DAILY,
     }
 }
 

@@ -326,6 +326,8 @@ mod tests {
             assert_eq!(reason, format!("{quiet}; to be fixed before the next drain: a text"), "{what}");
             assert_eq!(hint, "a hint", "{what}");
         }
-        assert_eq!(said("Confinement"), (quiet, String::new()), "stops no drain");
+        for what in ["Cluster", "Confinement"] {
+            assert_eq!(said(what), (quiet.clone(), String::new()), "{what} stops no drain");
+        }
     }
 }

@@ -86,6 +86,7 @@ impl Service {
     /// Takes the topics over, goes on from this boot's record, and publishes what is known before any other work.
     pub(crate) fn start(context: AgentContext) -> Result<Self, PublishError> {
         let mut service = Self::open(context)?;
+        service.performer.stay_in_the_cluster(&service.state);
         service.performer.begin_housekeeping();
         service.output.serve();
         service.begin();
@@ -329,6 +330,7 @@ impl Service {
         let effects = self.decide(event, now);
         self.narrator.tell(&self.state, &self.around.drain_id, now);
         self.publish_at = self.publish_at.min(now + AT_LEISURE);
+        self.performer.stay_in_the_cluster(&self.state);
         self.work_off(effects, now);
         self.performer.follow(&self.state);
     }

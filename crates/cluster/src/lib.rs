@@ -8,6 +8,7 @@
 //! | [`mod@connect`] | a [`Cluster`]: a client without retries of its own, every call under a deadline |
 //! | [`bound_token`] | a token that is bound to a Node, renewed long before it expires |
 //! | [`failure`] | the meaning of a failed call, as one value ([`ApiFailure`]) |
+//! | [`mod@cluster_uid`] | what tells one cluster from another |
 //! | [`nodes`], [`identity`] | the Nodes, and the one that is this machine |
 //! | [`informer`], [`mod@relist`] | the snapshot of one node: from watches, or freshly listed |
 //! | [`mod@inquire`] | the reasons why pods do not leave, as far as they can be found out |
@@ -25,6 +26,7 @@
 pub mod answer;
 pub mod bound_token;
 pub mod clock;
+pub mod cluster_uid;
 pub mod connect;
 pub mod cordon;
 pub mod drainer;
@@ -68,6 +70,7 @@ mod wire;
 mod testing;
 
 pub use bound_token::{Renewal, TokenFile};
+pub use cluster_uid::cluster_uid;
 pub use connect::{Connection, connect};
 pub use cordon::{CordonFailure, Cordoned, Uncordoned, adopt, cordon, uncordon, uncordon_any, would_cordon};
 pub use drainer::Drainer;

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
+use crate::cluster_uid::cluster_uid;
 use crate::failure::ApiFailure;
 use crate::identity::{Identity, identify};
 use crate::node_facts::NodeFacts;
@@ -53,6 +54,8 @@ pub enum Check {
     Credentials,
     /// Whether the server has budgets in a version that we know.
     Budgets,
+    /// Whether we can tell this cluster from another one.
+    Cluster,
     /// Whether the server refuses to let us change another Node.
     Confinement,
 }
@@ -67,6 +70,7 @@ impl Check {
             Self::Slots => "Slots",
             Self::Credentials => "Credentials",
             Self::Budgets => "Budgets",
+            Self::Cluster => "Cluster",
             Self::Confinement => "Confinement",
         }
     }
@@ -127,6 +131,11 @@ pub async fn preflight(cluster: &Cluster, identity: &Identity, map: Option<&Slot
         slots(cluster, map, &own, other.as_deref(), &mut found).await;
     }
     budgets(cluster, &mut found).await;
+    if let Ok(None) = cluster_uid(cluster).await {
+        let text = "the cluster is not pinned: zedkube's user may not get namespaces kube-system, so a drain could be \
+                    answered by another cluster to which a new kubeconfig leads";
+        found.add(Check::Cluster, text, "grant it: packaging/kubernetes has all rights that zedkube uses");
+    }
     credentials(cluster, &mut found);
     found.problems.sort_by_key(|problem| problem.what);
     found

@@ -129,6 +129,8 @@ impl Event {
 pub struct NodeList {
     /// All nodes.
     pub nodes: Vec<NodeView>,
+    /// UID of the cluster's namespace `kube-system`; `None` if it may not be read.
+    pub cluster: Option<String>,
     /// The Node that is this machine, or why none is.
     pub own: Result<NodeView, NoNode>,
 }

@@ -11,6 +11,7 @@
 //! | [`slots`], [`slot_lease`] | how many nodes may be down, and this node's entry |
 //! | [`health`] | the result of the site's health command |
 //! | [`restoring`] | uncordoning the node again |
+//! | [`elsewhere`] | in which cluster a drain is finished |
 //! | [`forcing`] | what an operator has ordered |
 //! | [`published`] | what NodeDrainStatus shows, and since when |
 //! | `preconditions`, `cordoning`, `attempting`, `complete`, `forced` | one phase of the drain each ([`phase`]) |
@@ -20,6 +21,7 @@
 
 pub mod api;
 pub mod effect;
+pub mod elsewhere;
 pub mod event;
 pub mod forcing;
 pub mod health;

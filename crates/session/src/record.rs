@@ -54,6 +54,9 @@ pub struct Record {
     pub has_been_back: bool,
     /// An unannotated cordon still has to be adopted.
     pub adopts: bool,
+    /// The cluster that was asked last ([`State::cluster`]).
+    #[serde(rename = "ClusterUID")]
+    pub cluster: Option<String>,
 }
 
 impl Record {
@@ -84,6 +87,7 @@ pub fn record(state: &State) -> Record {
         has_looked: state.has_looked,
         has_been_back: state.restoring.has_been_back,
         adopts: state.adopts,
+        cluster: state.cluster.clone(),
     }
 }
 
@@ -133,6 +137,7 @@ pub fn resume(record: Record, member: Member, boot_id: String, now: Moment) -> S
         left: record.attempt,
         forcing: record.forcing,
         adopts: record.adopts,
+        cluster: record.cluster,
         has_looked: record.has_looked,
         is_unseen: true,
         ..State::default()

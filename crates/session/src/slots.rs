@@ -288,6 +288,11 @@ impl Observations {
         Self { last, lost: known.lost.iter().map(lost).collect(), ..Self::default() }
     }
 
+    /// Forgets the entries that were lost with the table: a person says that their nodes are not on their way down.
+    pub fn forget_lost(&mut self) {
+        self.lost.clear();
+    }
+
     /// The nodes whose entries were lost with the table, and that were not seen back since. Sorted.
     pub fn lost(&self) -> impl Iterator<Item = &String> {
         self.lost.keys()

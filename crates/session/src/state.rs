@@ -42,6 +42,9 @@ pub struct State {
     pub published: PublishedStatus,
     /// Whether the API server answers, and when it is asked next.
     pub api: Api,
+    /// The cluster that was asked last, by the UID of its namespace `kube-system`; `None` if that is not known. A drain is
+    /// finished in the cluster in which it began, so the shell sends nothing to another one.
+    pub cluster: Option<String>,
     /// This device's Node, as last read.
     pub own: Option<NodeView>,
     /// All nodes of the last list.
@@ -338,6 +341,11 @@ impl State {
         self.remembered.as_ref().filter(|remembered| !is_own(remembered))
     }
 
+    /// True if that node belongs to another cluster than the present one.
+    pub(crate) fn is_elsewhere(&self, left: &Remembered) -> bool {
+        left.cluster.as_ref().zip(self.cluster.as_ref()).is_some_and(|(there, here)| there != here)
+    }
+
     /// Why restoring has to wait although it is due; `None` if it can go on.
     pub fn return_obstacle(&self) -> Option<String> {
         if self.is_cordon_of_this_boot() {
@@ -412,6 +420,8 @@ pub struct Remembered {
     pub node: String,
     /// Its UID.
     pub node_uid: String,
+    /// The cluster that it belongs to ([`State::cluster`]).
+    pub cluster: Option<String>,
 }
 
 /// One drain from its request to its end, for the report.

@@ -24,7 +24,7 @@ use crate::requests::{Answer, Request};
 use crate::restoring::is_marked;
 use crate::slot_lease::{Nodes, Pursued};
 use crate::state::{AttemptRecord, Session, State};
-use crate::{OWNER, attempting, complete, cordoning, forced, preconditions, publishing, wants};
+use crate::{OWNER, attempting, complete, cordoning, elsewhere, forced, preconditions, publishing, wants};
 
 /// Two attempts begin at least so far apart, also with `drain.retry-pause = "0s"`: one that fails at once does not use up the others.
 const ATTEMPTS_APART: Duration = Duration::from_secs(30);
@@ -32,6 +32,7 @@ const ATTEMPTS_APART: Duration = Duration::from_secs(30);
 /// Gives the next state, and the effects to carry out.
 pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
     let before = (headline(&state), record(&state));
+    let event = elsewhere::judged(&mut state, event);
     let mut context = StepContext::new(now, policy, state.serial);
     let was_away = state.api.away_since.is_some();
     let was_acting = state.facts.nodeagent.is_acting();
@@ -160,7 +161,7 @@ fn looked(
     reached(state, serial, result.as_ref().err(), context);
     let Ok(look) = result else { return };
     state.nodes_error.identity = look.own.as_ref().err().map(|none| none.why.clone()).unwrap_or_default();
-    forget_what_is_gone(state, look);
+    elsewhere::forget_what_is_gone(state, look);
     state.nodes.clone_from(&look.nodes);
     state.nodes_asked = serial;
     if let Ok(own) = &look.own {
@@ -171,15 +172,6 @@ fn looked(
     slots.listed(is_waiting, Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked }, context);
     state.has_looked = true;
     membership(state, Some(Listed { nodes: look.nodes.len(), has_own: look.own.is_ok() }));
-}
-
-/// Forgets a Node that does not exist any more: it carries no cordon and no slot. This counts only in a cluster that
-/// knows this machine, because another kubeconfig may lead to another cluster.
-fn forget_what_is_gone(state: &mut State, look: &NodeList) {
-    let is_there = |uid: &str| look.nodes.iter().any(|node| node.uid == uid);
-    if look.own.is_ok() && state.remembered.as_ref().is_some_and(|node| !is_there(&node.node_uid)) {
-        state.remembered = None;
-    }
 }
 
 /// Works out the membership again. `no` lets the device go down, so `yes` becomes `no` only while there is no request,

@@ -24,6 +24,8 @@ pub(crate) fn wants_all_nodes(state: &State) -> bool {
     match &state.phase {
         Phase::Idle | Phase::Waiting(_) => true,
         Phase::Complete { outcome: Outcome::NoSchedulablePeer, .. } => true,
+        // It may be another cluster's server that refuses.
+        Phase::Failed(_) if !state.nodes_error.refused.is_empty() => true,
         Phase::Cordoning(_)
         | Phase::Attempting { .. }
         | Phase::Pausing { .. }
@@ -92,8 +94,9 @@ pub(crate) fn remember(state: &mut State, policy: &Policy) {
     let own_is = |remembered: &Remembered| remembered.node_uid == own.uid;
     if state.has_cordon() || state.has_place() {
         // A node that was remembered earlier is not replaced: its cordon and slot are not removed yet.
-        if state.remembered.is_none() {
-            state.remembered = Some(Remembered { node: own.name.clone(), node_uid: own.uid.clone() });
+        if state.remembered.as_ref().is_none_or(own_is) {
+            let (node, node_uid) = (own.name.clone(), own.uid.clone());
+            state.remembered = Some(Remembered { node, node_uid, cluster: state.cluster.clone() });
         }
     } else if state.remembered.as_ref().is_some_and(own_is)
         && (state.slots.table.is_some() || policy.slots_limit == 0)

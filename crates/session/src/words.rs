@@ -63,7 +63,8 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
         };
     }
     if waiting.denials > 0 {
-        return "give zedkube's user the right that the reason names";
+        return "give zedkube's user the right that the reason names; if the kubeconfig leads to another cluster: put the \
+                old one back, or take the request back (ebb cancel) and ask again";
     }
     match waiting.stage {
         Stage::Api if waiting.unknown.is_some() => {
@@ -243,8 +244,10 @@ fn idle(state: &State) -> String {
         None => quiet.to_owned(),
     };
     if let Some(left) = state.left_behind() {
+        let cluster = left.cluster.as_ref().filter(|_| state.is_elsewhere(left));
+        let of = cluster.map(|cluster| format!(" of another cluster ({cluster})")).unwrap_or_default();
         text = format!(
-            "our cordon or slot may still be on node {}, and nobody takes it back: {text}",
+            "our cordon or slot may still be on node {}{of}, and nobody takes it back: {text}",
             left.node
         );
     }
@@ -302,9 +305,10 @@ fn idle_hint(state: &State) -> String {
         hints.extend(unseen(state).map(|(_, hint)| hint.to_owned()));
         hints.extend(state.left_behind().map(|left| {
             let node = &left.node;
+            let there = if state.is_elsewhere(left) { " with --kubeconfig of that cluster" } else { "" };
             format!(
-                "if this machine is no longer node {node}, remove them by hand: ebb uncordon --force {node}, \
-                 ebb slots release {node}"
+                "if this machine is no longer node {node}, remove them by hand{there}: ebb uncordon --force {node}, \
+                 ebb slots release {node}; then: ebb slots forget"
             )
         }));
     }
@@ -313,7 +317,9 @@ fn idle_hint(state: &State) -> String {
 
 fn cordoning_text(state: &State, cordoning: &Cordoning) -> String {
     if cordoning.unseen {
-        return "after a restart: checking whether the node is still cordoned".to_owned();
+        let error = &state.nodes_error.refused;
+        let error = if error.is_empty() { String::new() } else { format!(", which cannot be read: {error}") };
+        return format!("after a restart: checking whether the node is still cordoned{error}");
     }
     if cordoning.cordoned {
         return match state.slots.error.as_str() {

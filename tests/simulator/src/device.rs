@@ -262,6 +262,11 @@ impl Device {
         self.write(SETTINGS, text)
     }
 
+    /// Replaces the kubeconfig.
+    pub(crate) fn set_kubeconfig(&self, text: &str) -> Result<()> {
+        self.write(KUBECONFIG, text)
+    }
+
     /// Starts an agent, as a service manager would. Does nothing if it runs.
     pub(crate) fn start(&mut self, agent: Agent) {
         if self.running.contains_key(agent.name()) {

@@ -305,6 +305,16 @@ impl Judge {
         self.slots_lost_at = Some(kernel::now());
     }
 
+    /// A drain is finished in the cluster in which it began: agents change nothing in the other one.
+    pub(crate) fn changes_elsewhere(&mut self, verb: &str, what: &str, count: u64) {
+        if count > 0 {
+            self.complain(
+                "a drain stays in its cluster",
+                &format!("another cluster had {count} times {verb} {what}"),
+            );
+        }
+    }
+
     /// The entry of the device may have been lost with the table. The device renews its entry every minute, and notices
     /// then, unless it stands still.
     fn may_have_lost_its_slot(&self, device: usize) -> bool {

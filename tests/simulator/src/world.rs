@@ -43,6 +43,9 @@ const UNFREEZE: &str = "unfreeze";
 #[derive(Debug)]
 struct World {
     cluster: FakeCluster,
+    /// Another cluster, with Nodes of the same names, and the devices whose kubeconfig leads to it.
+    other: Option<FakeCluster>,
+    elsewhere: BTreeSet<usize>,
     devices: Vec<Device>,
     judge: Judge,
     plan: BTreeMap<(u64, u32), Happening>,
@@ -95,6 +98,17 @@ pub(crate) fn is_unschedulable(node: &Value) -> bool {
     node.pointer("/spec/unschedulable").and_then(Value::as_bool) == Some(true)
 }
 
+/// The Node says which machine and which boot it is.
+fn show_boot(cluster: &FakeCluster, device: &Device) -> Result<()> {
+    let info = json!({"bootID": device.boot_id(), "machineID": device.machine_id()});
+    cluster.edit("nodes", "", &device.node, |node| {
+        if let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) {
+            status.insert("nodeInfo".to_owned(), info);
+        }
+    })?;
+    Ok(())
+}
+
 /// One of these, by the seed.
 pub(crate) fn pick<T: Copy>(of: &[T]) -> T {
     of[usize::try_from(kernel::below(of.len() as u64)).unwrap_or_default()]
@@ -132,6 +146,8 @@ impl World {
         let (devices, plan) = (Vec::new(), BTreeMap::new());
         Ok(Self {
             cluster,
+            other: None,
+            elsewhere: BTreeSet::new(),
             devices,
             judge: Judge::new(limits),
             plan,
@@ -177,6 +193,10 @@ impl World {
             return;
         }
         self.drains += u32::from(before == "Attempting" && phase == "Complete");
+        if ["Idle", "Failed"].contains(&phase.as_str()) && self.elsewhere.contains(&device) {
+            // The next drain would be the other cluster's.
+            self.at(kernel::now(), Happening::Fault(device, Fault::Person(Deed::OtherCluster(false))));
+        }
         self.meet(device, &phase);
     }
 
@@ -209,17 +229,6 @@ impl World {
             }
             fault => self.at(at, what(fault)),
         }
-    }
-
-    /// The Node says which machine and which boot it is.
-    fn show_boot(&self, device: &Device) -> Result<()> {
-        let info = json!({"bootID": device.boot_id(), "machineID": device.machine_id()});
-        self.cluster.edit("nodes", "", &device.node, |node| {
-            if let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) {
-                status.insert("nodeInfo".to_owned(), info);
-            }
-        })?;
-        Ok(())
     }
 
     fn run(&mut self) -> Result<()> {
@@ -354,7 +363,7 @@ impl World {
                 self.judge.is_back(device);
                 let device = &self.devices[device];
                 tell(&device.node, "the Node is Ready again");
-                self.show_boot(device)?;
+                show_boot(&self.cluster, device)?;
                 self.cluster.faults().start_kubelet(&device.node);
             }
             Happening::Fault(device, fault) => self.strike(device, fault)?,
@@ -437,6 +446,7 @@ impl World {
             Down::Ordered(_) => kernel::sync_all(&root),
         }
         self.cluster.faults().stop_kubelet(&node);
+        self.lead_to(device, false)?;
         self.devices[device].begin_boot(keeps_run)?;
         self.judge.boots(device, keeps_run);
         // Whoever has powered a device off switches it on again.
@@ -563,6 +573,10 @@ impl World {
 
     fn end(mut self) -> Vec<String> {
         self.judge.at_rest(&self.cluster, &self.devices);
+        for (verb, what) in [("patch", "nodes"), ("create", "pods"), ("patch", "configmaps")] {
+            let count = self.other.as_ref().map_or(0, |other| other.requests().count("ebb/", verb, what));
+            self.judge.changes_elsewhere(verb, what, count);
+        }
         for device in &mut self.devices {
             device.kill_all();
         }

@@ -109,6 +109,7 @@ fn full(phase: Phase) -> Record {
         others: OtherHolders::Hold,
         has_looked: true,
         adopts: true,
+        cluster: Some("c".into()),
     }
 }
 

@@ -33,6 +33,18 @@ impl Service {
         if self.state.adopts {
             return;
         }
+        if self.stored.is_cordon_forgotten() {
+            tracing::warn!(
+                "what zedkube has left on another node is forgotten: a person has removed OwnCordon"
+            );
+            self.state.remembered = None;
+        }
+        if self.stored.are_holders_forgotten() {
+            tracing::warn!(
+                "the slots that were lost with their table are forgotten: a person has removed KnownHolders"
+            );
+            self.state.slots.observed.forget_lost();
+        }
         let stored = self.stored.store(self.state.member, self.state.known_holders());
         let error = stored.err().map(|error| error_chain(&error));
         if let Some(text) = error.as_ref().filter(|text| self.around.unstored.as_ref() != Some(text)) {

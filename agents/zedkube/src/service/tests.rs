@@ -75,6 +75,10 @@ impl Device {
         self.write("run/zedagent/NodeDrainRequest/global.json", request);
     }
 
+    fn withdraw(&self) {
+        fs::remove_file(self.path("run/zedagent/NodeDrainRequest/global.json")).unwrap();
+    }
+
     fn root(&self) -> Root {
         Root::new(self.folder.path())
     }
@@ -138,6 +142,53 @@ async fn a_cordon_is_remembered_over_a_boot_until_it_is_given_back() {
     let mut zedkube = device.zedkube("edge-a").await;
     run_until(&mut zedkube, || !device.is_cordoned() && device.remembered().is_none()).await;
     run_until(&mut zedkube, || device.report().reason.starts_with("nobody asks for a drain")).await;
+}
+
+/// Another cluster's kubeconfig in mid-drain, with a Node of the same name that nothing runs on.
+#[tokio::test]
+async fn a_drain_is_finished_in_the_cluster_in_which_it_began() {
+    let device = Device::new();
+    device.fake.pod("web", "edge-a").unwrap();
+    device.fake.budget("web", fake_cluster::Limit::MaxUnavailable("0")).unwrap();
+    let mut zedkube = device.zedkube("edge-a").await;
+    device.ask();
+    run_until(&mut zedkube, || device.report().reason.starts_with("attempt 1: 0 of 1")).await;
+
+    let other = Device::new();
+    device.write("kubeconfig", &other.fake.kubeconfig());
+    // Nothing is seen of the other cluster but which one it is; also after a restart, which closes the old connections.
+    let asked = || other.fake.requests().recent().len();
+    run_until(&mut zedkube, || asked() > 0).await;
+    drop(zedkube);
+    let before = asked();
+    let mut zedkube = device.zedkube("edge-a").await;
+    run_until(&mut zedkube, || asked() > before).await;
+    run_until(&mut zedkube, || device.report().reason.contains("the kubeconfig leads to another cluster"))
+        .await;
+    let changes = |fake: &FakeCluster| {
+        let requests = fake.requests().recent().into_iter();
+        requests.filter(|request| matches!(request.verb.as_str(), "patch" | "create" | "delete")).count()
+    };
+    assert_eq!(changes(&other.fake), 0);
+    assert!(device.report().requests.iter().all(|request| request.outcome.is_none()));
+
+    // The request is withdrawn. The next one is drained for in the new cluster.
+    device.withdraw();
+    let told = "our cordon or slot may still be on node edge-a of another cluster";
+    run_until(&mut zedkube, || device.report().reason.starts_with(told)).await;
+    device.ask();
+    run_until(&mut zedkube, || device.report().requests.iter().any(|request| request.outcome.is_some()))
+        .await;
+    assert!(changes(&other.fake) > 0);
+    device.withdraw();
+    run_until(&mut zedkube, || device.report().reason.starts_with(told)).await;
+
+    // A person forgets it: `ebb slots forget`.
+    let name = TopicKey::global().file_name();
+    let folder = device.root().topic::<OwnCordon>(agent::ZEDKUBE, Persistence::Persistent).folder();
+    pubsub::store::remove_durably(&folder, &name).unwrap();
+    run_until(&mut zedkube, || device.report().reason.starts_with("nobody asks for a drain")).await;
+    assert_eq!(device.remembered(), None);
 }
 
 /// A worker of k3s: nobody has given zedkube a kubeconfig yet, and the device must not go down as one without a cluster.

@@ -197,7 +197,8 @@ fn event(draft: Draft, state: &State) -> Event {
             serial: serial(current, state.api.asked),
             result: result.map(|nodes| {
                 let none = || NoNode { why: "n".into(), may_join: current };
-                NodeList { own: has_own.then(|| nodes[0].clone()).ok_or_else(none), nodes }
+                let own = has_own.then(|| nodes[0].clone()).ok_or_else(none);
+                NodeList { own, nodes, cluster: None }
             }),
         },
         Draft::Probed(current, result) => Event::Probed { serial: serial(current, state.api.asked), result },

@@ -56,6 +56,8 @@ pub(super) struct Sim {
     pub(super) wake: Option<Moment>,
     /// The faults that are active now.
     pub(super) faults: BTreeSet<Fault>,
+    /// Whose nodes are listed.
+    pub(super) cluster: Option<String>,
     pub(super) own: NodeView,
     pub(super) others: Vec<NodeView>,
     pub(super) pods: Vec<PodView>,
@@ -98,6 +100,7 @@ impl Sim {
             policy: eves_way(policy),
             wake: None,
             faults: BTreeSet::new(),
+            cluster: Some("first".into()),
             own: node("own"),
             others: vec![node("peer")],
             pods: vec![pod("1"), pod("2")],
@@ -232,7 +235,7 @@ impl Sim {
         let own = if self.is_free_of(Fault::TakenForPeer) { own } else { self.others.first().cloned() };
         let own = own.filter(|_| self.is_free_of(Fault::NodeUnknown)).ok_or(unknown);
         if self.is_free_of(Fault::LooksDenied) {
-            self.answer(NodeList { nodes, own })
+            self.answer(NodeList { nodes, own, cluster: self.cluster.clone() })
         } else {
             Err(CallError::Denied("may not list nodes".to_owned()))
         }

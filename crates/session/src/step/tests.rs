@@ -1,6 +1,7 @@
 //! Scenarios of one drain: requests, cordon, attempts, outages and restoring.
 
 mod complete;
+mod elsewhere;
 mod idle;
 mod member;
 mod restart;

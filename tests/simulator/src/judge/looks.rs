@@ -150,7 +150,7 @@ impl Judge {
             known.disagree_since = None;
             return;
         }
-        let since = *known.disagree_since.get_or_insert(now);
+        let since = (*known.disagree_since.get_or_insert(now)).max(known.suspended_until);
         if now.saturating_sub(since) > HEARD {
             known.disagree_since = Some(u64::MAX / 2);
             let what = format!("{}: status {:?}, report {}", device.node, known.status, known.report);

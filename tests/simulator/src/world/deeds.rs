@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use fake_cluster::{Effect, GONE_AFTER, objects};
+use fake_cluster::{Effect, FakeCluster, GONE_AFTER, Settings, objects};
 use serde_json::{Value, json};
 
 use super::happening::{Deed, Fault, Happening, Mishap};
 use super::situations::WITHOUT_RECORD;
-use super::{MINUTE, SECOND, UNFREEZE, World, is_unschedulable, pick};
+use super::{MINUTE, SECOND, UNFREEZE, World, is_unschedulable, pick, show_boot};
 use crate::device::Device;
 use crate::judge::GHOST;
 use crate::kernel::{self, DiskFault};
@@ -115,6 +115,7 @@ impl World {
                 })?;
             }
             Deed::LoseSlots(is_restored) => self.lose_slots(is_restored)?,
+            Deed::OtherCluster(is_other) => self.lead_to(index, is_other)?,
             _ => self.deed_on_device(index, deed)?,
         }
         Ok(())
@@ -177,9 +178,43 @@ impl World {
             | Deed::Cordon(_)
             | Deed::KeepCordoned
             | Deed::LoseSlots(_)
+            | Deed::OtherCluster(_)
             | Deed::BadSlot(_) => {}
         }
         Ok(())
+    }
+
+    /// Somebody replaces the device's kubeconfig by that of another cluster, in which a Node of the same name is empty, or
+    /// puts the old one back.
+    pub(super) fn lead_to(&mut self, index: usize, is_other: bool) -> Result<()> {
+        let is_known = self.devices[index].eve.is_some() || self.elsewhere.contains(&index) == is_other;
+        // At its start it would be the other cluster's.
+        if is_known || (is_other && self.judge.is_away(index)) {
+            return Ok(());
+        }
+        tell(&self.devices[index].node, &format!("its kubeconfig leads to another cluster: {is_other}"));
+        self.judge.disturbed();
+        if is_other {
+            if self.other.is_none() {
+                self.other = Some(self.begin_other()?);
+            }
+            self.elsewhere.insert(index);
+        } else {
+            self.elsewhere.remove(&index);
+        }
+        let cluster = self.other.as_ref().filter(|_| is_other).unwrap_or(&self.cluster);
+        self.devices[index].set_kubeconfig(&cluster.kubeconfig())
+    }
+
+    fn begin_other(&self) -> Result<FakeCluster> {
+        let other = FakeCluster::start_with(Settings::default())?;
+        kernel::hide(other.server_url().trim_start_matches("http://"));
+        other.node("spare")?;
+        for device in &self.devices {
+            other.node(&device.node)?;
+            show_boot(&other, device)?;
+        }
+        Ok(other)
     }
 
     /// The slot table is deleted; or a backup is restored, in which there is an empty one, and no cordon of ours.

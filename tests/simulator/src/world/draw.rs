@@ -9,7 +9,7 @@ use schemas::{Agent, Operation};
 
 use super::happening::{Deed, Fault, Happening, Mishap};
 use super::situations::ORDERS;
-use super::{HOUR, MILLISECOND, MINUTE, SECOND, UNFREEZE, World, below, chance, pick};
+use super::{HOUR, MILLISECOND, MINUTE, SECOND, UNFREEZE, World, below, chance, pick, show_boot};
 use crate::device::Device;
 use crate::eve::Eve;
 use crate::kernel::{self, DiskFault};
@@ -44,7 +44,7 @@ impl World {
             let has_eve = number == 1 && chance(4);
             device.eve = has_eve.then(|| Eve::new(&device.root, node));
             device.begin_boot(false)?;
-            self.show_boot(&device)?;
+            show_boot(&self.cluster, &device)?;
             self.devices.push(device);
             self.judge.add(has_eve);
             if has_no_means {
@@ -170,6 +170,9 @@ impl World {
             if self.has_next_part() {
                 self.aimed.push((phase, later, drawn));
             }
+        }
+        if chance(15) {
+            self.draw_other_cluster();
         }
     }
 

@@ -112,10 +112,11 @@ impl Fault {
                 Deed::BadSlot(_) => "bad entry in the slot table".to_owned(),
                 Deed::LoseSlots(false) => "slot table deleted".to_owned(),
                 Deed::LoseSlots(true) => "slots and cordons lost".to_owned(),
+                Deed::OtherCluster(true) => "kubeconfig of another cluster".to_owned(),
                 Deed::BadFile => "bad input file".to_owned(),
                 Deed::HalfRequest => "request half written".to_owned(),
                 Deed::LongRequest(true) => "request with a long text".to_owned(),
-                Deed::LongRequest(false) | Deed::RemoveBudget => return None,
+                Deed::LongRequest(false) | Deed::OtherCluster(false) | Deed::RemoveBudget => return None,
             },
             Self::Device(mishap) => match mishap {
                 Mishap::SoftReboot => "soft reboot".to_owned(),
@@ -159,6 +160,8 @@ pub(super) enum Deed {
     BadSlot(&'static str),
     /// Deletes the slot table, or restores a backup from before all drains: then the Nodes lose their cordons, too.
     LoseSlots(bool),
+    /// Replaces the kubeconfig by that of another cluster, or puts it back.
+    OtherCluster(bool),
     /// Writes nonsense where a request for a drain is expected.
     BadFile,
     /// Removes the budget that lets no pod of the node go.
@@ -187,6 +190,7 @@ impl Deed {
             | Self::Cordon(_)
             | Self::KeepCordoned
             | Self::LoseSlots(_)
+            | Self::OtherCluster(_)
             | Self::BadSlot(_) => false,
         }
     }

@@ -241,6 +241,27 @@ impl World {
         self.aim([(TAKEN, later, Fault::Person(Deed::LoseSlots(!chance(4))))]);
     }
 
+    /// In mid-drain a kubeconfig leads to another cluster for a while. This is the only fault: a zedkube that loses its
+    /// record as well does not know in which cluster the drain began.
+    pub(super) fn draw_other_cluster(&mut self) {
+        // What ends or allows something stays.
+        self.plan.retain(|_, what| !matches!(what, Happening::Fault(..)) || what.fault().is_none());
+        self.aimed.clear();
+        let phase = pick(&["Cordoning", "Attempting", "Attempting", "Pausing", "Complete"]);
+        let later = kernel::below(pick(&[1, SECOND, 5 * SECOND]));
+        let until = later + pick(&[10 * SECOND, MINUTE, self.limits.long]);
+        let lead = |is_other| Fault::Person(Deed::OtherCluster(is_other));
+        self.aim([(phase, later, lead(true)), (phase, until, lead(false))]);
+        if chance(2) {
+            let killed = later + kernel::below(5 * SECOND);
+            self.aim([(
+                phase,
+                killed,
+                Fault::Kill(pick(&[Agent::Zedkube, Agent::Zedkube, Agent::DeviceOp])),
+            )]);
+        }
+    }
+
     /// The lock file of an agent is removed, and then the device is asked to go down.
     fn draw_lost_lock(&mut self, device: usize) {
         let agent = pick(&[Agent::Zedkube, Agent::Zedkube, Agent::DeviceOp, Agent::Nodeagent]);

@@ -89,7 +89,7 @@ fn a_cordon_that_nobody_takes_back_is_told_of() {
     sim.ask(&[(DeviceOp, "1")]);
     sim.pass(MINUTE);
     assert_eq!(sim.outcome(), Some(Outcome::Drained));
-    let left = Remembered { node: "own".into(), node_uid: "own".into() };
+    let left = Remembered { node: "own".into(), node_uid: "own".into(), cluster: sim.cluster.clone() };
     assert_eq!(sim.state.remembered, Some(left.clone()));
 
     // The next boot: zedkube starts with what it has stored.
@@ -127,7 +127,7 @@ fn a_cordon_that_nobody_takes_back_is_told_of() {
 #[test]
 fn a_node_that_is_gone_is_forgotten() {
     let mut sim = Sim::new();
-    sim.state.remembered = Some(Remembered { node: "old".into(), node_uid: "old".into() });
+    sim.state.remembered = Some(Remembered { node: "old".into(), node_uid: "old".into(), cluster: None });
     sim.set(Fault::Unreachable, true);
     sim.pass(30 * SECOND);
     assert!(sim.state.remembered.is_some(), "nothing was seen");

@@ -397,7 +397,7 @@ fn only_a_list_that_was_asked_for_with_the_slot_held_shows_who_takes_the_pods() 
     let Phase::Waiting(waiting) = &mut sim.state.phase else { panic!("{:?}", sim.state.phase) };
     (waiting.stage, waiting.looked, waiting.after) = (Stage::Peers, false, asked);
     let nodes = vec![sim.own.clone(), sim.others[0].clone()];
-    let list = NodeList { own: Ok(sim.own.clone()), nodes };
+    let list = NodeList { own: Ok(sim.own.clone()), nodes, cluster: sim.cluster.clone() };
     sim.send(Event::NodesListed { serial: asked, result: Ok(list.clone()) });
     assert_eq!(sim.count("cordon"), 0);
     sim.send(Event::NodesListed { serial: asked + 1, result: Ok(list) });
