@@ -339,8 +339,10 @@ fn attempting(state: &State, attempt: u32) -> String {
         return format!("attempt {attempt} waits: the API server cannot be reached: {}", state.api.error);
     }
     let seen = progress::attempt(&state.drain);
+    let refused = Some(&state.nodes_error.refused).filter(|refused| !refused.is_empty());
+    let refused = refused.map(|refused| format!("the node cannot be read: {refused}"));
     let wait_reason = seen.and_then(Attempt::wait_reason);
-    let wait_reason = wait_reason.map(|wait_reason| format!("; {wait_reason}")).unwrap_or_default();
+    let wait_reason: String = refused.into_iter().chain(wait_reason).map(|why| format!("; {why}")).collect();
     let seen = seen.filter(|attempt| attempt.snapshot().is_some());
     let Some(Progress { total, gone, blocked, volumes, .. }) = seen.map(progress::progress) else {
         return format!(
