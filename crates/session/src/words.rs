@@ -339,20 +339,18 @@ fn attempting(state: &State, attempt: u32) -> String {
         return format!("attempt {attempt} waits: the API server cannot be reached: {}", state.api.error);
     }
     let seen = progress::attempt(&state.drain);
-    let refused = Some(&state.nodes_error.refused).filter(|refused| !refused.is_empty());
-    let refused = refused.map(|refused| format!("the node cannot be read: {refused}"));
-    let wait_reason = seen.and_then(Attempt::wait_reason);
-    let wait_reason: String = refused.into_iter().chain(wait_reason).map(|why| format!("; {why}")).collect();
+    let mut why = seen.and_then(Attempt::wait_reason).map(|reason| format!("; {reason}")).unwrap_or_default();
+    if !state.nodes_error.refused.is_empty() {
+        why = format!("; the node cannot be read: {}{why}", state.nodes_error.refused);
+    }
     let seen = seen.filter(|attempt| attempt.snapshot().is_some());
     let Some(Progress { total, gone, blocked, volumes, .. }) = seen.map(progress::progress) else {
-        return format!(
-            "attempt {attempt} begins: the node is cordoned, its pods are being looked at{wait_reason}"
-        );
+        return format!("attempt {attempt} begins: the node is cordoned, its pods are being looked at{why}");
     };
     let held = if blocked > 0 { format!(", {blocked} blocked") } else { String::new() };
     let attached =
         if volumes > 0 { format!(", {volumes} of their volumes still attached") } else { String::new() };
-    format!("attempt {attempt}: {gone} of {total} pods have left{held}{attached}{wait_reason}")
+    format!("attempt {attempt}: {gone} of {total} pods have left{held}{attached}{why}")
 }
 
 fn has_blocked(state: &State) -> bool {
