@@ -263,8 +263,13 @@ mod tests {
         assert!(link.cluster().await.is_ok() && link.standing().is_some());
         // Without the right, and without a drain that has begun in a known cluster, any cluster will do.
         link.pin(None);
-        first.faults().clear();
         write(&first);
         assert!(link.cluster().await.is_ok());
+        // Credentials that have expired are told as such.
+        first.faults().add(Fault::on("get", "namespaces", Effect::Answer(Reply::text(401, "Unauthorized"))));
+        write(&first);
+        let failure = link.cluster().await.err();
+        let text = failure.as_ref().map(ApiFailure::text).unwrap_or_default();
+        assert!(text.contains("does not accept our credentials"), "{failure:?}");
     }
 }
