@@ -73,6 +73,11 @@ impl Api {
         self.call(&Method::PATCH, path, "application/merge-patch+json", patch)
     }
 
+    /// Changes an object by server-side apply.
+    pub fn apply(&self, path: &str, object: &Value) -> Result<Value> {
+        self.call(&Method::PATCH, path, "application/apply-patch+yaml", object)
+    }
+
     /// Sends a PATCH as a merge patch, any other method with JSON.
     pub fn send(&self, method: &Method, path: &str, body: &Value) -> Result<Value> {
         let kind = if *method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::findings::Inquiry;
 use crate::plan::{Reason, Verdict};
-use crate::pod::{Stage, Track};
+use crate::pod::Track;
 use crate::policy::{Method, OnDetachTimeout, Policy, STALE_SCHEDULER, UNHEALTHY_AFTER, UnhealthyNode};
 use crate::time::Moment;
 use crate::view::PodView;
@@ -129,8 +129,9 @@ impl Attempt {
     }
 }
 
+/// Also while the next try is in flight.
 fn is_refused(track: &Track) -> bool {
-    matches!(track.stage(), Stage::Blocked { .. })
+    track.refusal().is_some()
 }
 
 /// Due times.

@@ -40,6 +40,16 @@ fn asked_after_ten_seconds_and_then_after_pauses_that_double_to_two_minutes() {
 }
 
 #[test]
+fn a_pod_whose_next_try_is_in_flight_is_asked_about_as_well() {
+    let mut bench = Bench::with(Policy { retry: Duration::from_secs(4), ..Policy::device() }, None);
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
+    bench.answer("1", refusal());
+    let asked_at: Vec<u32> =
+        (1..=12).filter(|_| asked(&bench.after(Duration::from_secs(1))).is_some()).collect();
+    assert_eq!(asked_at, [10], "no try is answered");
+}
+
+#[test]
 fn nothing_is_asked_while_all_goes_well() {
     let mut bench = Bench::start();
     bench.snapshot(with(vec![pod("1")]));

@@ -61,28 +61,39 @@ fn with_a_token_bound_to_the_node_the_whole_path_runs_and_others_are_out_of_reac
     );
     let open = not_meant(not_granted(&granted, &asked));
     assert_eq!(open, Vec::<String>::new(), "used, but not granted");
-    let more = |node: &str| {
+    let more = |index: usize| {
+        let node = site.pool.nodes[index].as_str();
         let uid = site.plane.get(&["node", node])?["metadata"]["uid"].clone();
         let bound = json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid});
         let of_node = format!("/api/v1/nodes/{node}");
         let labels = json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}});
-        let tokens = format!("/api/v1/namespaces/{namespace}/serviceaccounts/ebb-node/token");
-        let request = |bound: Value| {
-            let spec = json!({"audiences": [], "boundObjectRef": bound});
+        let network = json!({"spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]}});
+        let provider = json!({"spec": {"providerID": "kwok://stolen"}});
+        let unknown = format!("/api/v1/namespaces/{namespace}/pods/coming/eviction");
+        let tokens = || format!("/api/v1/namespaces/{namespace}/serviceaccounts/ebb-node/token");
+        let request = |bound: &Value, audiences: &[&str], seconds: u64| {
+            let spec = json!({"audiences": audiences, "boundObjectRef": bound, "expirationSeconds": seconds});
             json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})
         };
+        let day = 24 * 60 * 60;
+        let row = |what, method, path: String, body| Try { what, method, path, body };
         anyhow::Ok(vec![
-            Try { what: "label", method: Method::PATCH, path: of_node, body: labels },
-            Try { what: "the next token", method: Method::POST, path: tokens.clone(), body: request(bound) },
-            Try {
-                what: "a token of no node",
-                method: Method::POST,
-                path: tokens,
-                body: request(Value::Null),
-            },
+            row(
+                "evict a pod that is not known yet",
+                Method::POST,
+                unknown,
+                eviction(namespace, "coming", None),
+            ),
+            row("label", Method::PATCH, of_node.clone(), labels),
+            row("network", Method::PATCH, of_node.clone(), network),
+            row("provider", Method::PATCH, of_node, provider),
+            row("the next token", Method::POST, tokens(), request(&bound, &[], day)),
+            row("a token of no node", Method::POST, tokens(), request(&Value::Null, &[], day)),
+            row("a token for another service", Method::POST, tokens(), request(&bound, &["vault"], day)),
+            row("a token for ten years", Method::POST, tokens(), request(&bound, &[], 3650 * day)),
         ])
     };
-    let more = vec![more(&site.pool.nodes[0])?, more(&site.pool.nodes[1])?];
+    let more = vec![more(0)?, more(1)?];
     every_reach_for_another_node_is_refused(&site, BY_TOKEN, more)
 }
 
@@ -109,6 +120,7 @@ a command by annotation | done | NodeRestriction
 the same through nodes/status | done | NodeRestriction
 evict | done | NodeRestriction
 delete | done | NodeRestriction
+fill the slots | ebb-slots | ebb-slots
 write the slot | done | ebb-slots
 free the slot | done | ebb-slots
 ";
@@ -121,11 +133,17 @@ a command by annotation | done | ebb-tokens-nodes
 the same through nodes/status | no right | no right
 evict | done | ebb-tokens-evictions
 delete | done | ebb-tokens-pods
+fill the slots | ebb-slots | ebb-slots
 write the slot | done | ebb-slots
 free the slot | done | ebb-slots
+evict a pod that is not known yet | ebb-tokens-eviction-uids | ebb-tokens-eviction-uids
 label | ebb-tokens-nodes | ebb-tokens-nodes
+network | ebb-tokens-nodes | ebb-tokens-nodes
+provider | ebb-tokens-nodes | ebb-tokens-nodes
 the next token | done | ebb-tokens-tokens
 a token of no node | ebb-tokens-tokens | ebb-tokens-tokens
+a token for another service | ebb-tokens-tokens | ebb-tokens-tokens
+a token for ten years | ebb-tokens-tokens | ebb-tokens-tokens
 ";
 
 fn every_reach_for_another_node_is_refused(site: &Site, table: &str, more: Vec<Vec<Try>>) -> Result<()> {
@@ -141,7 +159,9 @@ fn every_reach_for_another_node_is_refused(site: &Site, table: &str, more: Vec<V
         }
         // The node's slot exists, so that it can be freed.
         admin.patch(&slots(namespace), &json!({"data": {node: "1"}}))?;
-        let tries = tries(namespace, node, index).into_iter().chain(more.next().unwrap_or_default());
+        let uid =
+            site.plane.get(&["pod", &format!("victim-{index}"), "-n", namespace])?["metadata"]["uid"].clone();
+        let tries = tries(namespace, node, index, &uid).into_iter().chain(more.next().unwrap_or_default());
         for (row, tried) in tries.enumerate() {
             let answer = answer_to(&api, &tried, namespace);
             match answers.get_mut(row) {
@@ -156,6 +176,12 @@ fn every_reach_for_another_node_is_refused(site: &Site, table: &str, more: Vec<V
         let tried = Try { what, method: Method::PATCH, path: slots(namespace), body };
         assert_eq!(answer_to(&api, &tried, namespace), "ebb-slots", "{what}");
     }
+    let own = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ebb-slots-default"},
+        "data": {site.pool.nodes[0].clone(): "1"},
+    });
+    let applied = api.apply(&format!("{}?fieldManager=stolen-1&force=true", slots(namespace)), &own);
+    assert!(applied.is_err_and(|error| format!("{error:#}").contains("server-side apply")));
     Ok(())
 }
 
@@ -182,11 +208,19 @@ fn slots(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps/ebb-slots-default")
 }
 
-fn tries(namespace: &str, node: &str, index: usize) -> Vec<Try> {
+fn eviction(namespace: &str, pod: &str, uid: Option<&Value>) -> Value {
+    let metadata = json!({"name": pod, "namespace": namespace});
+    let mut eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata});
+    if let Some(uid) = uid {
+        eviction["deleteOptions"] = json!({"preconditions": {"uid": uid}});
+    }
+    eviction
+}
+
+fn tries(namespace: &str, node: &str, index: usize, uid: &Value) -> Vec<Try> {
     let nodes = format!("/api/v1/nodes/{node}");
     let pod = |name: &str| format!("/api/v1/namespaces/{namespace}/pods/{name}-{index}");
-    let metadata = json!({"name": format!("victim-{index}"), "namespace": namespace});
-    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata});
+    let eviction = eviction(namespace, &format!("victim-{index}"), Some(uid));
     let command = json!({"metadata": {"annotations": {"ebb.dev/command": "reboot"}}});
     let row = |what, method, path: String, body| Try { what, method, path, body };
     vec![
@@ -196,6 +230,7 @@ fn tries(namespace: &str, node: &str, index: usize) -> Vec<Try> {
         row("the same through nodes/status", Method::PATCH, format!("{nodes}/status"), command),
         row("evict", Method::POST, format!("{}/eviction", pod("victim")), eviction),
         row("delete", Method::DELETE, pod("second"), json!({"gracePeriodSeconds": 0})),
+        row("fill the slots", Method::PATCH, slots(namespace), json!({"data": {node: "x".repeat(70_000)}})),
         row("write the slot", Method::PATCH, slots(namespace), json!({"data": {node: "2"}})),
         row("free the slot", Method::PATCH, slots(namespace), json!({"data": {node: null}})),
     ]

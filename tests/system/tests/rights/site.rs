@@ -171,8 +171,12 @@ impl Site {
     pub(crate) fn until_asked_about_blocked_pods(&self) -> Result<()> {
         self.device.until("zedkube has asked about the blocked pods", || {
             let report = self.device.report().unwrap_or_default();
-            let holder = |text: &str| report.blocked.iter().any(|blocked| blocked.holder.contains(text));
-            Ok((holder("KubeVirt") && holder("Longhorn")).then_some(()))
+            // That KubeVirt has not begun is known from the answer only; Longhorn is asked in the same inquiry.
+            let asked = |text: &str| {
+                let mut blocked = report.blocked.iter();
+                blocked.any(|blocked| blocked.hint.contains(text) || blocked.holder.contains(text))
+            };
+            Ok((asked("KubeVirt has not begun") && asked("Longhorn")).then_some(()))
         })
     }
 
