@@ -320,6 +320,8 @@ pub struct Slot {
     pub waiting_since: GoTime,
     /// The nodes that have a slot.
     pub holders: Vec<String>,
+    /// The nodes whose entries say that this node's entry was abandoned. While `Held` is true, that is not so.
+    pub passed_over_by: Vec<String>,
 }
 
 /// An input file that was refused.

@@ -15,6 +15,8 @@ pub const MAX_REPORT_BYTES: usize = 45 * 1024;
 const MAX_TEXT: usize = 300;
 /// Number of entries that are kept of a list inside an entry.
 const MAX_INNER: usize = 10;
+/// Number of nodes that are kept of those that say that this node's slot was abandoned: more than one is rare.
+const MAX_ACCUSERS: usize = 3;
 
 /// Shares of [`MAX_REPORT_BYTES`] for the short lists, in bytes. The rest is for blocked pods, volumes and pods.
 const REQUESTS_SHARE: usize = 6 * 1024;
@@ -54,6 +56,8 @@ impl NodeDrainReport {
         self.disabled.iter_mut().for_each(|disabled| shorten(&mut disabled.by));
         self.spent_order.iter_mut().for_each(|order| shorten(&mut order.by));
         shorten_list(&mut self.slot.holders);
+        self.slot.passed_over_by.truncate(MAX_ACCUSERS);
+        self.slot.passed_over_by.iter_mut().for_each(shorten);
         for request in &mut self.requests {
             shorten(&mut request.context);
             shorten(&mut request.publisher);

@@ -19,7 +19,7 @@ use crate::kubelet::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
 /// credential plugin in turn.
 const SAME_FAILURE: Duration = Duration::from_secs(2);
 
-/// Pause before the cluster is asked again which one it is, if zedkube's user may not know that.
+/// Pause before the UID of namespace `kube-system` is asked for again, if zedkube's user may not read it.
 const WHICH_AGAIN: Duration = Duration::from_mins(1);
 
 /// The connection, shared by all callers of the API server.
@@ -39,7 +39,7 @@ struct Kept {
     /// Number of the present connection; zero before the first.
     generation: u64,
     which: Which,
-    /// Why there is no connection, and when connecting is tried again.
+    /// Why there is no connection, or why its cluster has not said which one it is, and when that is tried again.
     failed: Option<(ApiFailure, Moment)>,
 }
 

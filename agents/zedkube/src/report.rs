@@ -131,6 +131,7 @@ fn slot(state: &State, time: &ShownTime) -> Slot {
         held: state.holds_slot(),
         waiting_since: time.show_some(waiting_since),
         holders: state.slots.holders(),
+        passed_over_by: state.slots.passed_over_by.clone(),
     }
 }
 

@@ -169,6 +169,21 @@ pub async fn write_slots(
     Ok(slots_of(&map.operation(verb_of(based_on), CONFIGMAPS, &name), written)?)
 }
 
+/// If the ConfigMap is so long that this may be why it cannot be changed: whose entry is the longest, as the end of a
+/// sentence. An API server takes 1 MiB.
+async fn largest_entry(cluster: &Cluster, map: &SlotMap) -> Option<String> {
+    const LONG: usize = 1024 * 1024 - LONGEST;
+    let name = map.name();
+    let operation = map.operation("get", CONFIGMAPS, &name);
+    let data = get::<ConfigMap>(cluster, &operation, &map.path()).await.ok()?.data?;
+    let all: usize = data.iter().map(|(node, text)| node.len() + text.len()).sum();
+    let (node, text) = data.iter().max_by_key(|(_, text)| text.len()).filter(|_| all >= LONG)?;
+    let long = text.len();
+    Some(format!(
+        "; the longest entry is that of {node}, {long} of {all} bytes: `ebb slots release {node} --force` removes it"
+    ))
+}
+
 /// Tries with `dryRun=All` whether our key could be written, and, if another node is given, whether its key could. True
 /// if the other key could be written. Up to four calls; nothing is changed.
 pub(crate) async fn try_slots(
@@ -205,7 +220,13 @@ async fn write(
     let data = Map::from_iter([(node.to_owned(), json!(text))]);
     if let Some(version) = based_on {
         let body = json!({"metadata": {"resourceVersion": version}, "data": data});
-        return patch(cluster, &operation, &map.path(), body, dry_run).await.map_err(conflict);
+        return match patch(cluster, &operation, &map.path(), body, dry_run).await {
+            Err(ApiFailure::Other { text }) => {
+                let why = largest_entry(cluster, map).await.unwrap_or_default();
+                Err(ApiFailure::Other { text: format!("{text}{why}") }.into())
+            }
+            written => written.map_err(conflict),
+        };
     }
     match create(cluster, map, &operation, data, dry_run).await {
         Ok(written) => Ok(written),

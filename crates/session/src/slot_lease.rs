@@ -35,7 +35,8 @@ const AT_REST: Duration = Duration::from_secs(5);
 const LISTS_TO_A_READ: u32 = 10;
 
 /// A node in service that has not written its entry for this long may have been passed over, by a node that may have
-/// released its own slot since. It is shorter than the limit of the other nodes, 5 min ([`crate::slots::STANDS_STILL`]).
+/// released its own slot since; an entry that is younger cannot have been, whatever another node says. It is shorter than
+/// the limit of the other nodes, 5 min ([`crate::slots::STANDS_STILL`]).
 const MAY_BE_PASSED_OVER: Duration = Duration::from_mins(4);
 
 /// What a list of nodes shows of the other ones.
@@ -62,6 +63,8 @@ pub struct SlotLease {
     pub neighbours: Neighbours,
     /// Why the last call failed; empty if it succeeded.
     pub error: String,
+    /// Nodes whose entries say that ours was abandoned.
+    pub passed_over_by: Vec<String>,
     /// Our entry was written after the cordon of the present attempt.
     pub(crate) confirmed: bool,
     /// When the last accepted write of our entry was sent; not known after a restart.
@@ -139,7 +142,7 @@ impl SlotLease {
     /// The entry by which this node has a slot.
     pub(crate) fn entry(&self, own: Option<&NodeView>) -> Option<&Holder> {
         let own = own.filter(|_| !self.is_doubtful)?;
-        self.table.as_ref()?.held_by(own)
+        self.table.as_ref()?.written_by(own)
     }
 
     /// True if the table has anything under this node's name, also an entry that was passed over or cannot be read: it
@@ -288,7 +291,12 @@ impl SlotLease {
         if call.writes.is_some() {
             self.written_at = Some(call.sent_at);
             self.is_doubtful &= call.writes != Some(Wanted::Take);
+            self.in_vain = 0;
         }
+        let written = nodes.own.and_then(|own| table.written_by(own));
+        self.passed_over_by = written.map(|entry| table.passed_over_by(entry)).unwrap_or_default();
+        self.is_doubtful |=
+            self.is_old(context.now) && written.is_some_and(|entry| table.is_passed_over(entry));
         self.observed.see_table(table, nodes.all, context.now);
         self.known_at = context.serial();
         self.error.clear();
@@ -298,13 +306,6 @@ impl SlotLease {
             self.renew_at = context.now + RENEW;
         }
         self.table = Some(table.clone());
-        match call.writes {
-            Some(Wanted::GiveBack) => self.in_vain = 0,
-            Some(_) if nodes.own.is_some_and(|own| table.held_by(own).is_some()) => self.in_vain = 0,
-            // Another node passes over whatever we write.
-            Some(_) => self.came_to_nothing(nodes.own, context),
-            None => {}
-        }
         self.confirmed |= call.writes == Some(Wanted::Confirm);
     }
 
@@ -344,7 +345,7 @@ impl SlotLease {
                 if is_in_service {
                     self.doubt_if_old(context.now);
                 }
-                let Some(held) = table.held_by(own).filter(|_| !self.is_doubtful) else {
+                let Some(held) = self.entry(Some(own)) else {
                     return Pursued::Lost;
                 };
                 let entry = table.next_entry(own, boot_id, table.still_passed_over(held));
@@ -356,8 +357,12 @@ impl SlotLease {
     /// While this node is in service, other nodes may judge its entry abandoned if it is old. Once the node is cordoned,
     /// they do not.
     pub(crate) fn doubt_if_old(&mut self, now: Moment) {
-        let written = self.written_at;
-        self.is_doubtful |= written.is_none_or(|written| now.since(written) >= MAY_BE_PASSED_OVER);
+        self.is_doubtful |= self.is_old(now);
+    }
+
+    /// Our entry was not written for so long, or that is not known, that other nodes may have judged it abandoned.
+    fn is_old(&self, now: Moment) -> bool {
+        self.written_at.is_none_or(|written| now.since(written) >= MAY_BE_PASSED_OVER)
     }
 
     fn read(&mut self, context: &mut StepContext<'_>) -> Pursued {

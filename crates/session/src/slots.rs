@@ -10,7 +10,8 @@
 //! (kured #1497). A node that takes a slot although the table has an entry that is not needed any more (an abandoned
 //! entry) names that entry in its own as passed over. A node that finds its own entry passed over has lost its slot.
 //! Each node judges for itself which entries are abandoned: an entry that others have passed over still counts for it,
-//! because otherwise one node could send two others down together.
+//! because otherwise one node could send two others down together. And a node believes that it was passed over only if
+//! that can be true ([`crate::slot_lease`]), because otherwise a stolen node could take every other node's slot away.
 //!
 //! The table can be lost: somebody deletes the ConfigMap, or etcd is restored from a backup. So a Node that carries our
 //! cordon counts without an entry as well; and the entries that were lost with the table count until their Nodes were
@@ -74,22 +75,31 @@ impl SlotTable {
         self.holders.iter().find(|holder| holder.node == node)
     }
 
-    /// The entry by which this node holds a slot: the node has written it itself, and no other node has passed over it.
-    pub fn held_by(&self, own: &NodeView) -> Option<&Holder> {
-        self.of(&own.name).filter(|holder| holder.node_uid == own.uid && !self.is_passed_over(holder))
+    /// The entry that this node has written itself.
+    pub fn written_by(&self, own: &NodeView) -> Option<&Holder> {
+        self.of(&own.name).filter(|holder| holder.node_uid == own.uid)
     }
 
-    /// True if another node has judged this entry abandoned and taken a slot: the entry gives no slot any more.
+    /// True if another node says that it has judged this entry abandoned, as it is now, and has taken a slot: then the
+    /// entry gives no slot any more. Who says so of a Renewal that the entry has not reached cannot have seen that.
     pub fn is_passed_over(&self, holder: &Holder) -> bool {
-        self.passed_over(&holder.node, &holder.node_uid).is_some_and(|passed| holder.renewal <= passed)
+        self.statements_on(holder).any(|(_, renewal)| renewal == holder.renewal)
     }
 
-    /// The greatest Renewal of this node that another node has passed over.
-    fn passed_over(&self, node: &str, uid: &str) -> Option<u64> {
-        let others = self.holders.iter().filter(|holder| holder.node != node);
-        let passed = others.flat_map(|holder| &holder.passed_over);
-        let passed = passed.filter(|passed| passed.node == node && passed.node_uid == uid);
-        passed.map(|passed| passed.renewal).max()
+    /// Names of the other nodes whose entries say that this one was abandoned, as it is now or later.
+    pub(crate) fn passed_over_by(&self, holder: &Holder) -> Vec<String> {
+        let said = self.statements_on(holder).filter(|(_, renewal)| holder.renewal <= *renewal);
+        let names: BTreeSet<&String> = said.map(|(by, _)| &by.node).collect();
+        names.into_iter().cloned().collect()
+    }
+
+    /// What the entries of other nodes say about this one: who, and the Renewal that was judged abandoned.
+    fn statements_on<'a>(&'a self, of: &'a Holder) -> impl Iterator<Item = (&'a Holder, u64)> {
+        let is_meant = move |passed: &&PassedOver| passed.node == of.node && passed.node_uid == of.node_uid;
+        let others = self.holders.iter().filter(|holder| holder.node != of.node);
+        others.flat_map(move |by| {
+            by.passed_over.iter().filter(is_meant).map(move |passed| (by, passed.renewal))
+        })
     }
 
     /// True if the table has anything under this node's name, readable or not.
@@ -132,11 +142,9 @@ impl SlotTable {
         held.map(|holder| &holder.node).chain(&self.unreadable).cloned().collect()
     }
 
-    /// This node's next entry. Its Renewal is greater than any that was passed over, so it counts again.
+    /// This node's next entry. Its Renewal is greater than that of the last one, so it counts again if that was passed over.
     pub(crate) fn next_entry(&self, own: &NodeView, boot_id: &str, passed_over: Vec<PassedOver>) -> Holder {
-        let known = self.of(&own.name).filter(|holder| holder.node_uid == own.uid);
-        let known = known.map(|holder| holder.renewal);
-        let renewal = known.max(self.passed_over(&own.name, &own.uid)).unwrap_or(0).saturating_add(1);
+        let renewal = self.written_by(own).map_or(0, |holder| holder.renewal).saturating_add(1);
         Holder {
             node: own.name.clone(),
             node_uid: own.uid.clone(),

@@ -96,7 +96,11 @@ fn huge_and_strange_texts_are_cut() {
             drain_id: text.clone(),
             boot_id: text.clone(),
             disabled: Some(Disabled { by: text.clone(), ..Disabled::default() }),
-            slot: Slot { holders: vec![text.clone(); 20], ..Slot::default() },
+            slot: Slot {
+                holders: vec![text.clone(); 20],
+                passed_over_by: vec![text.clone(); 20],
+                ..Slot::default()
+            },
             requests: vec![RequestLine { context: text.clone(), ..RequestLine::default() }; 5],
             blocked: vec![Blocked { cause: text.clone(), ..blocked(1) }; 5],
             refused: vec![RefusedInput { path: text.clone(), reason: text.clone() }; 5],

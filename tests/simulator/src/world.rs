@@ -194,7 +194,7 @@ impl World {
         }
         self.drains += u32::from(before == "Attempting" && phase == "Complete");
         if ["Idle", "Failed"].contains(&phase.as_str()) && self.elsewhere.contains(&device) {
-            // The next drain would be the other cluster's.
+            // A drain that begins now would be the other cluster's, and the judge knows the pods of the first one only.
             self.at(kernel::now(), Happening::Fault(device, Fault::Person(Deed::OtherCluster(false))));
         }
         self.meet(device, &phase);

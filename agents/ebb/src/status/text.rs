@@ -130,14 +130,25 @@ fn forcing(forcing: &Forcing) -> String {
 
 fn slot(slot: &Slot, own: &str, now: Timestamp) -> Option<String> {
     let others: Vec<&str> = slot.holders.iter().map(String::as_str).filter(|holder| *holder != own).collect();
+    let by: Vec<&str> = slot.passed_over_by.iter().map(String::as_str).collect();
     if slot.held {
         let besides =
             if others.is_empty() { String::new() } else { format!(", and so has {}", names(&others)) };
-        return Some(format!("  slot:  this node has one{besides}"));
+        let lie = if by.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "\n         {} says that it was abandoned, which cannot be true: is that node still yours?",
+                names(&by)
+            )
+        };
+        return Some(format!("  slot:  this node has one{besides}{lie}"));
     }
     slot.waiting_since.set()?;
     let who = if others.is_empty() { String::new() } else { format!("; taken by {}", names(&others)) };
-    Some(format!("  slot:  waiting since {}{who}", since(slot.waiting_since, now)))
+    let lost =
+        if by.is_empty() { String::new() } else { format!("; its own was taken over by {}", names(&by)) };
+    Some(format!("  slot:  waiting since {}{who}{lost}", since(slot.waiting_since, now)))
 }
 
 fn names(names: &[&str]) -> String {

@@ -72,3 +72,16 @@ async fn a_map_without_version_is_not_read() {
         assert!(matches!(failure, SlotFailure::Api(ApiFailure::Other { .. })), "{metadata}: {failure}");
     }
 }
+
+#[tokio::test]
+async fn a_table_that_is_full_names_its_longest_entry() {
+    let (fake, cluster) = still_cluster();
+    let map = map();
+    put(&fake, &[("edge-a", "x"), ("edge-9", &"y".repeat(1_000_000))]);
+    let version = read_slots(&cluster, &map).await.unwrap().version;
+    let full = Effect::Answer(Reply::text(422, "Too long"));
+    fake.faults().add(Fault::on("patch", "configmaps", full));
+    let failure = write_slots(&cluster, &map, version.as_deref(), "edge-a", Some(&holder("edge-a"))).await;
+    let text = failure.unwrap_err().to_string();
+    assert!(text.contains("the longest entry is that of edge-9, 1000000 of 1000013 bytes"), "{text}");
+}

@@ -140,21 +140,20 @@ fn what_others_have_passed_over_still_counts_for_us() {
 }
 
 #[test]
-fn who_was_passed_over_holds_no_slot_until_it_takes_one_anew() {
+fn who_was_passed_over_counts_again_with_its_next_entry_and_what_cannot_have_been_seen_is_a_lie() {
     let other = Holder { passed_over: vec![passed("own", 7), passed("gone", 1)], ..holder("a", 3) };
-    // Our Renewal, and whether our entry holds a slot.
-    for (renewal, holds) in [(6, false), (7, false), (8, true)] {
-        let table = table(&[holder("own", renewal), other.clone()]);
-        assert_eq!(table.held_by(&node("own")).is_some(), holds, "{renewal}");
+    // Our Renewal, whether our entry was passed over, and whether somebody says so.
+    for (renewal, is_passed_over, is_said) in [(6, false, true), (7, true, true), (8, false, false)] {
+        let own = holder("own", renewal);
+        let table = table(&[own.clone(), other.clone()]);
+        assert_eq!(table.is_passed_over(&own), is_passed_over, "{renewal}");
+        assert_eq!(table.passed_over_by(&own), if is_said { vec!["a"] } else { vec![] }, "{renewal}");
         assert!(table.has_place_of(&node("own")), "{renewal}: it has to be removed");
-        assert_eq!(table.names(), if holds { vec!["own", "a"] } else { vec!["a"] });
+        assert_eq!(table.names(), if is_passed_over { vec!["a"] } else { vec!["own", "a"] });
+        assert_eq!(table.next_entry(&node("own"), "boot", vec![]).renewal, renewal + 1);
     }
-    let renewals = [(vec![], 8), (vec![holder("own", 3)], 8), (vec![holder("own", 9)], 10)];
-    for (own, expected) in renewals {
-        let table = table(&[own, vec![other.clone()]].concat());
-        assert_eq!(table.next_entry(&node("own"), "boot", vec![]).renewal, expected);
-    }
-    assert_eq!(table(&[]).next_entry(&node("own"), "boot", vec![]).renewal, 1);
+    let liar = Holder { passed_over: vec![passed("own", u64::MAX)], ..holder("a", 3) };
+    assert_eq!(table(&[liar]).next_entry(&node("own"), "boot", vec![]).renewal, 1);
 }
 
 /// An attacker with another node's credentials writes our UID into that node's entry: it neither gives us a slot nor
@@ -166,7 +165,7 @@ fn what_stands_in_the_place_of_another_node_is_never_ours() {
     let own = &all[0];
     for place in [vec![forged.clone()], vec![forged.clone(), holder("own", 7)]] {
         let table = table(&place);
-        assert_eq!(table.held_by(own), place.get(1), "{place:?}");
+        assert_eq!(table.written_by(own), place.get(1), "{place:?}");
         assert_eq!(table.has_place_of(own), place.len() == 2);
         assert_eq!(table.next_entry(own, "boot", vec![]).renewal, if place.len() == 2 { 8 } else { 1 });
         assert_eq!(table.others(own).collect::<Vec<_>>(), [&forged]);
@@ -196,7 +195,7 @@ fn what_a_node_of_our_name_has_left_is_ours_to_take_away() {
     let left = Holder { node: "own".into(), ..holder("before", 7) };
     let mut table = table(&[left]);
     check(LIMIT_1, &[node("own")], &table.holders, Duration::ZERO, &free(&[]));
-    assert!(table.has_place_of(&node("own")) && table.held_by(&node("own")).is_none());
+    assert!(table.has_place_of(&node("own")) && table.written_by(&node("own")).is_none());
     table.put("own", None);
     assert!(!table.has_place_of(&node("own")));
 }

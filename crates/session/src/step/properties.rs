@@ -176,7 +176,7 @@ fn table(entries: Vec<(u8, u8)>) -> SlotTable {
     let mut table = SlotTable { version: Some("1".into()), ..SlotTable::default() };
     for (number, which) in std::collections::BTreeMap::from_iter(entries) {
         let others = (0..3).filter(|other| which == 6 && *other != number);
-        let passed = |other| PassedOver { node: name(other), node_uid: name(other), renewal: 9 };
+        let passed = |other| PassedOver { node: name(other), node_uid: name(other), renewal: 0 };
         let passed_over = others.map(passed).collect();
         let (node, node_uid) = (name(number), name(number));
         if which == 7 {

@@ -188,7 +188,7 @@ impl World {
     /// puts the old one back.
     pub(super) fn lead_to(&mut self, index: usize, is_other: bool) -> Result<()> {
         let is_known = self.devices[index].eve.is_some() || self.elsewhere.contains(&index) == is_other;
-        // At its start it would be the other cluster's.
+        // A device that is away would begin its next drain in the other cluster, which may then say that it is drained.
         if is_known || (is_other && self.judge.is_away(index)) {
             return Ok(());
         }

@@ -220,8 +220,15 @@ fn slots_in_words() {
     for (held, waiting, holders, expected) in cases {
         let waiting_since = waiting.map(|since| since.parse().unwrap()).unwrap_or_default();
         let holders = holders.iter().map(|&name| name.to_owned()).collect();
-        let said = slot(&Slot { held, waiting_since, holders }, "edge-a", now());
+        let said = slot(&Slot { held, waiting_since, holders, ..Slot::default() }, "edge-a", now());
         assert_eq!(said.as_deref(), expected);
+    }
+    for (held, expected) in [(true, "is that node still yours?"), (false, "its own was taken over by edge-c")]
+    {
+        let waiting_since = since.parse().unwrap();
+        let passed_over_by = vec!["edge-c".to_owned()];
+        let said = slot(&Slot { held, waiting_since, passed_over_by, ..Slot::default() }, "edge-a", now());
+        assert!(said.is_some_and(|said| said.contains("edge-c") && said.ends_with(expected)));
     }
 }
 

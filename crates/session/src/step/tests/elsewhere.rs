@@ -58,7 +58,7 @@ fn without_a_drain_zedkube_moves_on_and_remembers_what_it_left_in_the_old_cluste
     sim.reboot();
     sim.pass(MINUTE);
     let left = Remembered { node: "own".into(), node_uid: "own".into(), cluster: Some("first".into()) };
-    // The request is withdrawn, and the old server refuses the uncordon.
+    // The request is withdrawn, and the kubeconfig is replaced before the old node is uncordoned.
     sim.set(Fault::LooksDenied, true);
     sim.state.requests = Requests::default();
     sim.state.phase = Phase::Idle;
