@@ -47,6 +47,31 @@ pub struct BaseOsConfig {
     pub activate: bool,
 }
 
+impl BaseOsConfig {
+    /// Longest version in bytes; EVE's have about 30.
+    const LONGEST_VERSION: usize = 255;
+
+    /// What is accepted as a version.
+    pub const ACCEPTED_VERSION: &str = "a version of 1 to 255 bytes that begins with a letter or digit and has no `/`, such as \
+                                        16.0.1-kvm-amd64";
+
+    /// True if this may be the version of an image. Scripts of the site put it into paths and command lines.
+    pub fn is_version(text: &str) -> bool {
+        let begins_well = text.starts_with(char::is_alphanumeric) && !text.ends_with(char::is_whitespace);
+        let is_plain = |letter: char| !letter.is_control() && letter != '/';
+        begins_well && text.chars().all(is_plain) && text.len() <= Self::LONGEST_VERSION
+    }
+
+    /// True if this may be the id of an image: a UUID such as `6ba7b810-9dad-11d1-80b4-000000000002`.
+    pub fn is_id(text: &str) -> bool {
+        let is_right = |(at, letter): (usize, char)| match at {
+            8 | 13 | 18 | 23 => letter == '-',
+            _ => letter.is_ascii_hexdigit(),
+        };
+        text.len() == 36 && text.chars().enumerate().all(is_right)
+    }
+}
+
 impl Topic for BaseOsConfig {
     const NAME: &'static str = "BaseOsConfig";
 }

@@ -13,19 +13,18 @@ pub(crate) const MOST_REASON_BYTES: usize = 3000;
 /// JSON form.
 pub(crate) const MOST_ERROR_BYTES: usize = 700;
 
-/// The reason why a configuration is refused, with the accepted values; None if it is accepted.
+/// The reason why a configuration is refused, with the accepted values; None if it is accepted. `ebb update` accepts the
+/// same: the texts are in the environment of the commands that write an image.
 pub(crate) fn refusal(config: &BaseOsConfig) -> Option<String> {
-    let fields = [
-        ("ContentTreeUUID", &config.content_tree_uuid, MOST_ID_BYTES),
-        ("BaseOsVersion", &config.base_os_version, MOST_VERSION_BYTES),
-    ];
-    fields.into_iter().find_map(|(field, text, most)| {
-        if most < text.len() {
-            return Some(format!("{field} has {} bytes; accepted: at most {most} bytes", text.len()));
-        }
-        let has_control = text.chars().any(char::is_control);
-        has_control.then(|| format!("{field} holds control characters; accepted: plain text"))
-    })
+    if !BaseOsConfig::is_id(&config.content_tree_uuid) {
+        return Some(
+            "ContentTreeUUID is no UUID; accepted: such as 6ba7b810-9dad-11d1-80b4-000000000002".to_owned(),
+        );
+    }
+    if !BaseOsConfig::is_version(&config.base_os_version) {
+        return Some(format!("BaseOsVersion is none; accepted: {}", BaseOsConfig::ACCEPTED_VERSION));
+    }
+    None
 }
 
 #[cfg(test)]
@@ -33,24 +32,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_refused_says_the_limit() {
+    fn what_is_refused_says_what_is_accepted() {
+        const ID: &str = "6ba7b810-9dad-11d1-80b4-000000000002";
         let long = |length| "x".repeat(length);
-        for (id, version, refused) in [
-            (long(36), long(60), None),
-            (long(128), long(256), None),
-            (String::new(), String::new(), None),
-            ("é".repeat(64), "é".repeat(128), None),
-            (long(129), long(60), Some("ContentTreeUUID has 129 bytes; accepted: at most 128 bytes")),
-            (long(36), long(257), Some("BaseOsVersion has 257 bytes; accepted: at most 256 bytes")),
-            (
-                long(36),
-                "1\n2".to_owned(),
-                Some("BaseOsVersion holds control characters; accepted: plain text"),
-            ),
+        let (id, version) = (Some("ContentTreeUUID is no UUID"), Some("BaseOsVersion is none"));
+        for (uuid, text, refused) in [
+            (ID, "16.0.1-kvm-amd64", None),
+            (ID, "v2 of the line, é", None),
+            (ID, &long(255), None),
+            (ID, &long(256), version),
+            (ID, &"é".repeat(129), version),
+            (ID, "", version),
+            (ID, "1\n2", version),
+            (ID, "../../../x", version),
+            (ID, "1/../../x", version),
+            (ID, "-rf", version),
+            (ID, " 1", version),
+            ("", "2.0", id),
+            ("../../etc", "2.0", id),
+            ("6ba7b810x9dad-11d1-80b4-000000000002", "2.0", id),
+            ("6ba7b810-9dad-11d1-80b4-00000000000g", "2.0", id),
         ] {
-            let config =
-                BaseOsConfig { content_tree_uuid: id, base_os_version: version, ..BaseOsConfig::default() };
-            assert_eq!(refusal(&config).as_deref(), refused);
+            let (content_tree_uuid, base_os_version) = (uuid.to_owned(), text.to_owned());
+            let config = BaseOsConfig { content_tree_uuid, base_os_version, ..BaseOsConfig::default() };
+            let said = refusal(&config);
+            assert!(said.is_none() == refused.is_none(), "{uuid} {text}: {said:?}");
+            assert!(said.unwrap_or_default().starts_with(refused.unwrap_or_default()), "{uuid} {text}");
         }
     }
 }

@@ -220,8 +220,8 @@ mod tests {
     fn the_longest_record_can_be_published() {
         let long = |length| "\"".repeat(length);
         let config = |number| BaseOsConfig {
-            content_tree_uuid: format!("{number:02}{}", long(126)),
-            base_os_version: long(256),
+            content_tree_uuid: format!("6ba7b810-9dad-11d1-80b4-0000000000{number:02}"),
+            base_os_version: format!("1{}", long(254)),
             ..BaseOsConfig::default()
         };
         assert_eq!(crate::limits::refusal(&config(0)), None);

@@ -13,6 +13,7 @@ pub(crate) fn run(agent: Agent, flags: &AgentFlags) -> ExitCode {
     if let Err(error) = logs::init(flags.log_format, agent.name()) {
         return fail(&error, 1);
     }
+    runtime::process::begin();
     pubsub::begin_common_moments();
     // One thread only: with more, each event would wake two of them. Work that may block for long has its own thread.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

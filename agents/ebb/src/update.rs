@@ -15,9 +15,6 @@ use uuid::Uuid;
 use crate::operator::{OperatorFlags, because, journal, reason, warn_without_zedkube};
 use crate::waiting::{SOON, until};
 
-/// Longest version in characters; EVE's have about 30.
-const LONGEST_VERSION: usize = 255;
-
 /// Arguments of `ebb update`.
 #[derive(Args, Debug)]
 pub(crate) struct UpdateArguments {
@@ -243,10 +240,9 @@ fn hold_words(hold: &BaseOsHold) -> String {
 }
 
 fn version(text: &str) -> Result<String, String> {
-    let fits = !text.trim().is_empty() && text.chars().nth(LONGEST_VERSION).is_none();
-    if fits && !text.contains(char::is_control) && text.trim() == text {
+    if BaseOsConfig::is_version(text) {
         Ok(text.to_owned())
     } else {
-        Err(format!("accepted: a version of 1 to {LONGEST_VERSION} characters, such as 16.0.1-kvm-amd64"))
+        Err(format!("accepted: {}", BaseOsConfig::ACCEPTED_VERSION))
     }
 }

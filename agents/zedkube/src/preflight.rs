@@ -113,9 +113,14 @@ impl Preflights {
         }
     }
 
-    /// The last result, with a problem added if nodeagent cannot take the device down (`has_no_means`); `None` on a
-    /// device that is in no cluster.
-    pub(crate) fn found(&self, time: &ShownTime, has_no_means: bool) -> Option<Preflight> {
+    /// The last result, with a problem added if nodeagent cannot take the device down (`has_no_means`), and without what the
+    /// site has decided on (setting `cluster.unconfined`); `None` on a device that is in no cluster.
+    pub(crate) fn found(
+        &self,
+        time: &ShownTime,
+        has_no_means: bool,
+        is_unconfined: bool,
+    ) -> Option<Preflight> {
         if !self.subject.borrow().is_member {
             return None;
         }
@@ -126,6 +131,8 @@ impl Preflights {
             text: problem.text.clone(),
             hint: problem.hint.to_owned(),
         };
+        let is_shown =
+            |problem: &&cluster::preflight::Problem| !is_unconfined || problem.what != Check::Confinement;
         let means = has_no_means.then(|| PreflightProblem {
             what: "Means".to_owned(),
             text: "nodeagent has no means to reboot this device: no systemd-logind, no device.command, no right to \
@@ -139,7 +146,7 @@ impl Preflights {
             at: time.show(*at),
             problems: means
                 .into_iter()
-                .chain(found.problems.iter().map(problem))
+                .chain(found.problems.iter().filter(is_shown).map(problem))
                 .take(MOST_PROBLEMS)
                 .collect(),
             credentials_expire_in_days: found.days_left,

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use crate::credentials::read_token;
 use crate::failure::ApiFailure;
 use crate::operation::{Operation, is_name};
-use crate::trust::Trust;
 use crate::wire::Cluster;
+use trust::Trust;
 
 /// A file with a token that may be bound to a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -112,10 +112,10 @@ pub async fn connect(search: &Search, suffix: &str) -> Result<Connection, ApiFai
     let made = boot_time();
     let cannot = |why: String| ApiFailure::unreachable(format!("cannot use {origin}: {}", words(&why)));
     // Credentials from a plugin are renewed by it, so their end is no problem.
-    let is_renewed = matches!(tokens, credentials::Origin::Plugin(_));
+    let is_renewed = matches!(tokens, credentials::Origin::Plugin(..));
     let token_file = match &tokens {
         credentials::Origin::File(path, trust) => Some(TokenFile { path: path.clone(), trust: *trust }),
-        credentials::Origin::Fixed | credentials::Origin::Plugin(_) => None,
+        credentials::Origin::Fixed | credentials::Origin::Plugin(..) => None,
     };
     let (tokens, ends) = begin(&mut config, tokens, made).await.map_err(cannot)?;
     let validity = if is_renewed { None } else { validity_of(&config, tokens.as_ref()).await };
@@ -143,7 +143,9 @@ async fn begin(
     now: Moment,
 ) -> Result<(Option<Tokens>, Moment), String> {
     let first = match &origin {
-        credentials::Origin::Plugin(exec) => Some(exec_plugin::run(exec, exec_plugin::LIMIT).await?),
+        credentials::Origin::Plugin(exec, trust) => {
+            Some(exec_plugin::run(exec, *trust, exec_plugin::LIMIT).await?)
+        }
         credentials::Origin::Fixed | credentials::Origin::File(..) => None,
     };
     let tokens = Tokens::of(origin, boot_time);

@@ -18,7 +18,7 @@ use tower::filter::AsyncPredicate;
 
 use crate::clock::Clock;
 use crate::exec_plugin::{self, Credential};
-use crate::trust::Trust;
+use trust::Trust;
 
 /// Pause before a token file is read again, and before a plugin that has failed is asked again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -36,8 +36,8 @@ pub(crate) enum Origin {
     Fixed,
     /// A token in this file.
     File(PathBuf, Trust),
-    /// A credential plugin.
-    Plugin(Box<ExecConfig>),
+    /// A credential plugin, whose program has to be trusted before each run.
+    Plugin(Box<ExecConfig>, Trust),
 }
 
 /// Reason for which there is no token. It never quotes a plugin's output or a file's content.
@@ -75,7 +75,7 @@ impl Tokens {
     fn within(origin: Origin, clock: Clock, limit: Duration) -> Option<Self> {
         let brings_tokens = match &origin {
             Origin::Fixed => false,
-            Origin::File(..) | Origin::Plugin(_) => true,
+            Origin::File(..) | Origin::Plugin(..) => true,
         };
         brings_tokens.then(|| Self(Arc::new(Source { origin, clock, limit, kept: Mutex::default() })))
     }
@@ -99,7 +99,7 @@ impl Tokens {
             Origin::File(path, trust) => {
                 read_token(path.clone(), *trust).await.map(|token| (Some(token), Some(AGAIN)))
             }
-            Origin::Plugin(exec) => exec_plugin::run(exec, source.limit)
+            Origin::Plugin(exec, trust) => exec_plugin::run(exec, *trust, source.limit)
                 .await
                 .map(|credential| (credential.token, credential.lifetime)),
         };
@@ -110,7 +110,7 @@ impl Tokens {
                 kept.take(token.as_deref(), None, now)?;
                 kept.again = now + AGAIN;
             }
-            (Ok((token, lifetime)), Origin::Fixed | Origin::Plugin(_)) => {
+            (Ok((token, lifetime)), Origin::Fixed | Origin::Plugin(..)) => {
                 kept.take(token.as_deref(), lifetime, now)?;
             }
             (Err(why), _) => {

@@ -17,6 +17,7 @@ use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
+use trust::Trust;
 
 /// Time limit for a plugin's answer, including the wait for another plugin. It is below a call's own deadline, so that
 /// the error names the plugin and not the API server.
@@ -56,7 +57,7 @@ struct Status {
 
 /// Runs the plugin to its end, within `limit`. The error names the program, and never quotes its output, which may be
 /// the credentials.
-pub(crate) async fn run(exec: &ExecConfig, limit: Duration) -> Result<Credential, String> {
+pub(crate) async fn run(exec: &ExecConfig, trust: Trust, limit: Duration) -> Result<Credential, String> {
     let program = exec.command.as_deref().ok_or("its credential plugin has no command")?;
     let named = |what: &str| format!("its credential plugin {what} (`{program}`)");
     if exec.interactive_mode == Some(ExecInteractiveMode::Always) {
@@ -64,6 +65,7 @@ pub(crate) async fn run(exec: &ExecConfig, limit: Duration) -> Result<Credential
     }
     let turn_and_run = async {
         let _turn = TURN.acquire().await.map_err(|_| named("cannot be started"))?;
+        trust.check_program(program).map_err(|error| named(&format!("is not run: {error}")))?;
         answer(exec, program).await.map_err(|what| named(&what))
     };
     let late = |_| named(&format!("did not answer within {} s and was killed", limit.as_secs()));

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::credentials;
 use crate::failure::{ApiFailure, kubeconfig_text, words};
-use crate::trust::Trust;
+use trust::Trust;
 
 /// A proxy that is never used: it keeps kube from reading one from the environment.
 const UNUSED_PROXY: &str = "http://unused.invalid";
@@ -294,10 +294,6 @@ fn take_files_in(kubeconfig: &mut Kubeconfig, trust: Trust, seen: &mut Fingerpri
         let is_given = user.client_key_data.is_some();
         let read = take("client-key", &mut user.client_key, is_given)?;
         user.client_key_data = user.client_key_data.take().or_else(|| read.map(Into::into));
-        if let Some(program) = user.exec.as_ref().and_then(|exec| exec.command.as_deref()) {
-            let checked = trust.check_program(program);
-            checked.map_err(|error| format!("its credential plugin `{program}` is not run: {error}"))?;
-        }
     }
     Ok(())
 }
@@ -321,7 +317,7 @@ fn take_tokens(user: &mut AuthInfo, trust: Trust) -> credentials::Origin {
     match (file, plugin) {
         _ if is_fixed => credentials::Origin::Fixed,
         (Some(file), _) => credentials::Origin::File(file.into(), trust),
-        (None, Some(plugin)) => credentials::Origin::Plugin(Box::new(plugin)),
+        (None, Some(plugin)) => credentials::Origin::Plugin(Box::new(plugin), trust),
         (None, None) => credentials::Origin::Fixed,
     }
 }

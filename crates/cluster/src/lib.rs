@@ -59,7 +59,6 @@ mod pace;
 mod probe;
 mod storage;
 mod store;
-mod trust;
 mod validity;
 mod views;
 mod watch_client;

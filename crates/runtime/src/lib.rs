@@ -19,6 +19,7 @@ pub mod liveness;
 pub mod logs;
 pub mod machine;
 pub mod peers;
+pub mod process;
 pub mod program;
 pub mod refused;
 pub mod regular_file;

@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process;
+use trust::Trust;
 
 use crate::settings::Command;
 
@@ -18,11 +19,27 @@ use crate::settings::Command;
 const MOST_OUTPUT: usize = 2048;
 /// File descriptor of the file that a program inherits: a number that no shell script uses.
 const INHERITED: i32 = 99;
+/// The environment that a program gets, beside the variables of its call. An agent may have been started with anything.
+const PASSED_ON: [&str; 12] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "TZ",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+];
 /// Time to read the rest of the output after the program has ended: its children may hold the pipes open for ever.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Runs a program until it ends, for at most `limit`, and returns the beginning of its stdout. The error names the
-/// program, its exit status and the end of its stderr.
+/// program, its exit status and the end of its stderr. A program that another user may have written, or may replace, is
+/// not run.
 ///
 /// If the time is over or the future is dropped, the program is killed with all processes that it started, because a
 /// second attempt must not run beside processes of the first. If the program ends by itself, the processes that it
@@ -60,6 +77,8 @@ async fn run_with(
             .unwrap_or_else(|_| Err(format!("still running after {} s, killed", limit.as_secs())))
             .map_err(named);
     }
+    let checked = Trust::RootOrSelf.check_program(&command.program);
+    checked.map_err(|error| named(format!("is not run: {error}")))?;
     let started = start(command, environment, file);
     let mut child = started.map_err(|error| named(format!("cannot be started: {error}")))?;
     let mut group = Group(child.id());
@@ -87,6 +106,8 @@ fn start(
     let mut starting = std::process::Command::new(&command.program);
     starting
         .args(&command.arguments)
+        .env_clear()
+        .envs(PASSED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -191,6 +212,9 @@ pub mod stand_in {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     async fn sh(script: &str, limit: Duration) -> Result<String, String> {
@@ -208,6 +232,37 @@ mod tests {
         let missing = Command { program: "/nowhere/activate".to_owned(), arguments: Vec::new() };
         let missing = run(&missing, &[], minute).await.unwrap_err();
         assert!(missing.starts_with("/nowhere/activate: cannot be started"), "{missing}");
+    }
+
+    #[tokio::test]
+    async fn it_gets_nothing_that_the_agent_was_started_with() {
+        let env = Command { program: "env".to_owned(), arguments: Vec::new() };
+        let minute = Duration::from_mins(1);
+        let said = run(&env, &[("EBB_VERSION", "2.0".to_owned())], minute).await.unwrap();
+        let names = said.lines().filter_map(|line| Some(line.split_once('=')?.0));
+        let other: Vec<&str> = names.filter(|name| !PASSED_ON.contains(name)).collect();
+        assert_eq!(other, ["EBB_VERSION"], "cargo has set many more");
+
+        let inherited = tempfile::tempfile().unwrap();
+        nix::fcntl::fcntl(&inherited, nix::fcntl::F_SETFD(nix::fcntl::FdFlag::empty())).unwrap();
+        let script = format!("[ -e /proc/self/fd/{} ] && echo open; ulimit -c", inherited.as_raw_fd());
+        assert!(sh(&script, minute).await.unwrap().starts_with("open"));
+        crate::process::begin();
+        assert_eq!(sh(&script, minute).await.unwrap(), "0");
+    }
+
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "a test file need not be durable")]
+    async fn what_another_user_may_write_is_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("activate");
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        let command = Command { program: path.display().to_string(), arguments: Vec::new() };
+        for (mode, expected) in [(0o755, ""), (0o777, "is not run: it is writable by others")] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let said = run(&command, &[], Duration::from_mins(1)).await.err().unwrap_or_default();
+            assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{said}");
+        }
     }
 
     #[tokio::test]

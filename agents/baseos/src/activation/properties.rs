@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use runtime::testing::{CommonEvent, SimAgent, any_common_event, explored, play_common_event};
 use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus};
 
-use super::sim::{Plan, RETRY_MS, Sim, config};
+use super::sim::{A, B, Plan, RETRY_MS, Sim, config, version_of};
 use super::*;
 use crate::facts::{Content, Running};
 
@@ -38,7 +38,7 @@ enum SimEvent {
 }
 
 fn any_uuid() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec!["a", "b"])
+    prop::sample::select(vec![A, B])
 }
 
 fn any_result() -> impl Strategy<Value = Result<(), String>> {
@@ -116,7 +116,7 @@ fn play(sim: &mut Sim, event: SimEvent, boots: &mut u32) {
             sim.running = match running {
                 0 => Running::Untold { system: String::new() },
                 1 => Running::Unknown("no answer".to_owned()),
-                2 => Running::Version("version a".to_owned()),
+                2 => Running::Version(version_of(A)),
                 _ => Running::Version("old".to_owned()),
             };
         }

@@ -65,9 +65,27 @@ pub(super) enum Plan {
     Act,
 }
 
+/// The UUIDs of two images.
+pub(super) const A: &str = "aaaaaaaa-9dad-11d1-80b4-000000000001";
+pub(super) const B: &str = "bbbbbbbb-9dad-11d1-80b4-000000000002";
+
+/// The letter of an image.
+pub(super) fn short(uuid: &str) -> &str {
+    match uuid {
+        A => "a",
+        B => "b",
+        other => other,
+    }
+}
+
+/// The version of an image.
+pub(super) fn version_of(uuid: &str) -> String {
+    format!("version {}", short(uuid))
+}
+
 pub(super) fn config(uuid: &str, retry_update_counter: u32) -> BaseOsConfig {
     BaseOsConfig {
-        base_os_version: format!("version {uuid}"),
+        base_os_version: version_of(uuid),
         content_tree_uuid: uuid.to_owned(),
         retry_update_counter,
         activate: true,
@@ -83,7 +101,7 @@ impl Sim {
             turning: SimLoop::begin(state, Policy { retry, dry_run: false, can_activate: true }),
             boot_id: "boot-1".to_owned(),
             configs: BTreeMap::new(),
-            contents: ["a", "b"].map(|uuid| (uuid.to_owned(), Content::LOADED)).into(),
+            contents: [A, B].map(|uuid| (uuid.to_owned(), Content::LOADED)).into(),
             running: Running::Version("old".to_owned()),
             record: SimRecord::none(),
             hold: BaseOsHold::default(),
@@ -264,7 +282,7 @@ impl SimAgent for Sim {
                 let recorded = self.record.memory.as_ref().and_then(|record| record.request);
                 assert_eq!(recorded, Some(*own), "a request is recorded before it is made");
                 self.zedkube.ask(*own, uuid.clone());
-                self.done.push(format!("request {uuid}"));
+                self.done.push(format!("request {}", short(uuid)));
             }
             Effect::Hold(hold) => {
                 self.invariant_a_hold_releases_only_what_the_gate_does(hold);
@@ -282,7 +300,7 @@ impl SimAgent for Sim {
             Effect::Activate { serial, config } => {
                 self.invariant_activate(config);
                 self.command = Some(*serial);
-                self.done.push(format!("activate {}", config.content_tree_uuid));
+                self.done.push(format!("activate {}", short(&config.content_tree_uuid)));
             }
             Effect::EndLeftRunning => {
                 assert!(self.left_running.is_some_and(|until_ms| until_ms <= self.now.boot_ms), "too early");

@@ -6,7 +6,7 @@ use schemas::{
     Member,
 };
 
-use super::sim::{RETRY_MS, Sim, TIMEOUT_MS, config};
+use super::sim::{A, B, RETRY_MS, Sim, TIMEOUT_MS, config, version_of};
 use super::*;
 use crate::facts::{Content, Running};
 
@@ -15,7 +15,7 @@ use DeviceActionState::{Acting, Failed, Idle, Taken};
 /// The drain for image `a` is COMPLETE, and its activate command runs.
 fn activating() -> Sim {
     let mut sim = Sim::new();
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     sim.answer(DrainStatus::Complete);
     assert!(sim.command.is_some());
     sim
@@ -34,7 +34,7 @@ fn untold() -> Running {
 }
 
 fn version(uuid: &str) -> Running {
-    Running::Version(format!("version {uuid}"))
+    Running::Version(version_of(uuid))
 }
 
 fn shown(sim: &Sim, uuid: &str) -> (bool, String, String) {
@@ -54,22 +54,22 @@ fn activations(sim: &Sim) -> usize {
 #[test]
 fn from_configuration_to_reboot() {
     let mut sim = Sim::new();
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     assert_eq!(sim.done, ["Deferred", "record", "record", "request a"]);
-    assert_eq!(shown(&sim, "a"), plain(false, ""));
+    assert_eq!(shown(&sim, A), plain(false, ""));
     sim.done.clear();
     sim.answer(DrainStatus::Complete);
     assert_eq!(sim.done, ["Activating", "record", "activate a"]);
     sim.done.clear();
     sim.end(Ok(()));
     assert_eq!(sim.done, ["record", "Activated"]);
-    assert_eq!(shown(&sim, "a"), plain(true, "updating"));
+    assert_eq!(shown(&sim, A), plain(true, "updating"));
     assert!(sim.zedkube.request.is_some(), "stands until the device is down");
     sim.boot("boot-2", untold());
-    assert_eq!(shown(&sim, "a"), plain(true, "active"));
+    assert_eq!(shown(&sim, A), plain(true, "active"));
     assert_eq!(sim.hold.state, BaseOsHoldState::Idle);
-    sim.want(config("a", 1));
-    assert_eq!(shown(&sim, "a"), plain(true, "active"));
+    sim.want(config(A, 1));
+    assert_eq!(shown(&sim, A), plain(true, "active"));
     assert_eq!(sim.zedkube.request, None, "and it is not activated again");
 }
 
@@ -78,21 +78,21 @@ fn from_configuration_to_reboot() {
 fn a_status_fills_its_own_fields_and_no_others() {
     let sim = activated();
     let expected = BaseOsStatus {
-        base_os_version: "version a".to_owned(),
+        base_os_version: version_of(A),
         activated: true,
-        content_tree_uuid: "a".to_owned(),
+        content_tree_uuid: A.to_owned(),
         partition_state: "updating".to_owned(),
         state: SwState::INSTALLED,
         ..BaseOsStatus::default()
     };
-    assert_eq!(sim.statuses["a"], expected);
+    assert_eq!(sim.statuses[A], expected);
 }
 
 #[test]
 fn a_device_that_is_no_member_asks_nobody() {
     let mut sim = Sim::new();
     sim.zedkube.member = Member::No;
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     assert_eq!(sim.zedkube.request, None);
     assert!(sim.command.is_some());
 }
@@ -101,18 +101,18 @@ fn a_device_that_is_no_member_asks_nobody() {
 fn only_a_loaded_image_that_is_wanted_asks() {
     let mut sim = Sim::new();
     for state in [SwState::INITIAL, SwState::DOWNLOADING, SwState::VERIFIED, SwState::LOADING] {
-        sim.contents.insert("a".to_owned(), Content { state, error: String::new() });
-        sim.want(config("a", 1));
+        sim.contents.insert(A.to_owned(), Content { state, error: String::new() });
+        sim.want(config(A, 1));
         assert_eq!(sim.zedkube.request, None, "{state:?}");
-        assert_eq!(sim.statuses["a"].state, state);
+        assert_eq!(sim.statuses[A].state, state);
     }
-    sim.contents.remove("a");
+    sim.contents.remove(A);
     sim.run();
     assert_eq!(sim.zedkube.request, None, "nobody knows of it");
-    sim.contents.insert("a".to_owned(), Content::LOADED);
-    sim.want(BaseOsConfig { activate: false, ..config("a", 1) });
+    sim.contents.insert(A.to_owned(), Content::LOADED);
+    sim.want(BaseOsConfig { activate: false, ..config(A, 1) });
     assert_eq!(sim.zedkube.request, None);
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     assert!(sim.zedkube.request.is_some());
 }
 
@@ -121,13 +121,13 @@ fn only_a_loaded_image_that_is_wanted_asks() {
 fn every_way_to_an_activation_leads_through_the_gate() {
     for status in DrainStatus::ALL.into_iter().filter(|status| *status != DrainStatus::Complete) {
         let mut sim = Sim::new();
-        sim.want(config("a", 1));
+        sim.want(config(A, 1));
         sim.answer(status);
         for _ in 0..3 {
-            sim.want(config("a", 2));
-            sim.want(BaseOsConfig { activate: false, ..config("a", 2) });
-            sim.want(config("a", 3));
-            sim.want(config("b", 1));
+            sim.want(config(A, 2));
+            sim.want(BaseOsConfig { activate: false, ..config(A, 2) });
+            sim.want(config(A, 3));
+            sim.want(config(B, 1));
             sim.restart();
             sim.sleep(RETRY_MS);
         }
@@ -139,12 +139,12 @@ fn every_way_to_an_activation_leads_through_the_gate() {
 #[test]
 fn a_request_that_stands_is_not_made_again() {
     let mut sim = Sim::new();
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     let request = sim.zedkube.request.clone();
     for status in DrainStatus::ALL.into_iter().filter(|status| status.is_in_progress()) {
         sim.answer(status);
-        sim.want(config("a", 2 + u32::from(status.code())));
-        sim.want(config("b", 1));
+        sim.want(config(A, 2 + u32::from(status.code())));
+        sim.want(config(B, 1));
         sim.restart();
         sim.sleep(RETRY_MS);
     }
@@ -155,7 +155,7 @@ fn a_request_that_stands_is_not_made_again() {
 #[test]
 fn a_verdict_that_falls_back_before_the_command_stops_it() {
     let mut sim = Sim::new();
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     sim.zedkube.answer = sim.zedkube.request.as_ref().map(|(at, _)| (*at, DrainStatus::Complete));
     sim.turn();
     assert_eq!(sim.state.phase, Phase::Holding);
@@ -193,7 +193,7 @@ fn a_drain_that_fails_after_the_command_is_withdrawn_once_nodeagent_has_let_go()
 fn nodeagent_that_was_there_first_goes_first() {
     for state in [Taken, Acting] {
         let mut sim = Sim::new();
-        sim.want(config("a", 1));
+        sim.want(config(A, 1));
         sim.zedkube.answer = sim.zedkube.request.as_ref().map(|(at, _)| (*at, DrainStatus::Complete));
         sim.turn();
         assert_eq!(sim.hold.state, BaseOsHoldState::Activating);
@@ -210,7 +210,7 @@ fn nodeagent_that_was_there_first_goes_first() {
 fn an_unreadable_nodeagent_is_waited_for() {
     let mut sim = Sim::new();
     sim.nodeagent.action = None;
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     sim.answer(DrainStatus::Complete);
     assert_eq!(activations(&sim), 0);
     sim.nodeagent(Idle);
@@ -222,7 +222,7 @@ fn an_unreadable_nodeagent_is_waited_for() {
 #[test]
 fn a_failed_drain_is_tried_again_later_or_for_a_new_counter() {
     let mut sim = Sim::new();
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     sim.answer(DrainStatus::FailedDrain);
     assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Failed));
     assert!(!sim.hold.next_try.is_zero());
@@ -236,7 +236,7 @@ fn a_failed_drain_is_tried_again_later_or_for_a_new_counter() {
     never.policy.retry = Retry::Never;
     never.sleep(1000 * RETRY_MS);
     assert_eq!(never.zedkube.request, None);
-    sim.want(config("a", 2));
+    sim.want(config(A, 2));
     assert!(sim.zedkube.request.is_some());
 }
 
@@ -246,7 +246,7 @@ fn an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
     for retry in [Retry::After(std::time::Duration::from_millis(RETRY_MS)), Retry::Never] {
         let mut sim = Sim::new();
         sim.policy.retry = retry;
-        sim.want(config("a", 1));
+        sim.want(config(A, 1));
         sim.answer(DrainStatus::FailedDrain);
         assert_eq!(sim.zedkube.request, None);
         sim.zedkube.needs_no_pause = true;
@@ -264,11 +264,11 @@ fn an_operators_word_cuts_the_pause_after_a_failed_drain_short() {
 #[test]
 fn a_reverted_configuration_withdraws_the_request() {
     let revert: [fn(&mut Sim); 2] =
-        [|sim| sim.remove("a"), |sim| sim.want(BaseOsConfig { activate: false, ..config("a", 1) })];
+        [|sim| sim.remove(A), |sim| sim.want(BaseOsConfig { activate: false, ..config(A, 1) })];
     for revert in revert {
         for answer in [DrainStatus::Unknown, DrainStatus::FailedDrain] {
             let mut sim = Sim::new();
-            sim.want(config("a", 1));
+            sim.want(config(A, 1));
             sim.answer(answer);
             revert(&mut sim);
             assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Idle));
@@ -292,7 +292,7 @@ fn a_reverted_configuration_withdraws_the_request() {
 #[test]
 fn an_image_reverted_while_its_command_runs_is_not_booted() {
     let mut sim = activating();
-    sim.remove("a");
+    sim.remove(A);
     assert!(sim.command.is_some(), "a command that runs is not interrupted");
     sim.end(Ok(()));
     assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Idle));
@@ -306,7 +306,7 @@ fn a_revert_that_cannot_be_recorded_still_takes_effect() {
         let mut sim = begin();
         sim.faults.takes_no_record = true;
         sim.nodeagent_about(Taken, 0);
-        sim.configs.remove("a");
+        sim.configs.remove(A);
         sim.run_a_few_steps();
         assert_eq!(sim.hold.state, BaseOsHoldState::Deferred, "nodeagent must not go on");
         sim.nodeagent_about(Idle, 0);
@@ -324,7 +324,7 @@ fn a_revert_that_cannot_be_recorded_still_takes_effect() {
 
 fn waiting() -> Sim {
     let mut sim = Sim::new();
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     sim
 }
 
@@ -332,7 +332,7 @@ fn waiting() -> Sim {
 fn activated_on_a_disk_that_fails() -> Sim {
     let mut sim = activated();
     sim.faults.takes_no_record = true;
-    sim.configs.insert("a".to_owned(), Configured::Given(config("a", 2)));
+    sim.configs.insert(A.to_owned(), Configured::Given(config(A, 2)));
     sim.run_a_few_steps();
     sim
 }
@@ -342,13 +342,13 @@ fn activated_on_a_disk_that_fails() -> Sim {
 fn an_image_that_was_seen_again_after_a_boot_can_be_reverted_by_removing_it() {
     for is_seen_again in [false, true] {
         let mut sim = Sim::new();
-        sim.want(config("a", 1));
+        sim.want(config(A, 1));
         sim.boot("boot-2", version("old"));
         if is_seen_again {
-            sim.want(config("a", 1));
+            sim.want(config(A, 1));
             sim.restart();
         }
-        sim.remove("a");
+        sim.remove(A);
         assert_eq!(sim.zedkube.request.is_some(), !is_seen_again);
     }
 }
@@ -358,62 +358,59 @@ fn an_image_that_was_seen_again_after_a_boot_can_be_reverted_by_removing_it() {
 fn another_image_that_came_with_a_boot_takes_the_place_of_the_one_before() {
     for (other, is_replaced) in [("version b", true), ("version old", false)] {
         let mut sim = Sim::new();
-        sim.want(config("a", 1));
+        sim.want(config(A, 1));
         sim.boot("boot-2", version("old"));
-        sim.want(BaseOsConfig { base_os_version: other.to_owned(), ..config("b", 1) });
+        sim.want(BaseOsConfig { base_os_version: other.to_owned(), ..config(B, 1) });
         let asks_for = sim.record.memory.as_ref().and_then(|record| record.current_uuid());
-        assert_eq!(asks_for, Some(if is_replaced { "b" } else { "a" }));
+        assert_eq!(asks_for, Some(if is_replaced { B } else { A }));
     }
 }
 
 #[test]
 fn an_absent_configuration_of_an_earlier_boot_is_not_reverted() {
     let mut sim = Sim::new();
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     sim.boot("boot-2", version("old"));
     assert!(sim.zedkube.request.is_some());
     sim.restart();
     assert!(sim.zedkube.request.is_some());
-    sim.want(BaseOsConfig { activate: false, ..config("a", 1) });
+    sim.want(BaseOsConfig { activate: false, ..config(A, 1) });
     assert_eq!(sim.zedkube.request, None);
 }
 
 #[test]
 fn an_unreadable_configuration_says_nothing() {
     let mut sim = Sim::new();
-    sim.want(config("a", 1));
-    sim.configs.insert("a".to_owned(), Configured::Unreadable);
+    sim.want(config(A, 1));
+    sim.configs.insert(A.to_owned(), Configured::Unreadable);
     sim.restart();
     assert!(sim.zedkube.request.is_some());
-    assert!(sim.statuses.contains_key("a"));
+    assert!(sim.statuses.contains_key(A));
 }
 
 #[test]
 fn a_refused_configuration_counts_for_nothing_and_is_shown() {
     let why = "refused BaseOsConfig of controller: too long";
     let mut sim = Sim::new();
-    sim.configs.insert("a".to_owned(), Configured::Refused(why.to_owned()));
+    sim.configs.insert(A.to_owned(), Configured::Refused(why.to_owned()));
     sim.refused.push(why.to_owned());
     sim.run();
-    assert_eq!(
-        (sim.zedkube.request.clone(), shown(&sim, "a")),
-        (None, (false, String::new(), why.to_owned()))
-    );
+    assert_eq!((sim.zedkube.request.clone(), shown(&sim, A)), (None, (false, String::new(), why.to_owned())));
     assert_eq!((sim.hold.state, sim.hold.blocked_by.as_str()), (BaseOsHoldState::Idle, why));
-    assert_eq!((sim.statuses["a"].error_severity, sim.statuses["a"].content_tree_uuid.as_str()), (3, "a"));
-    sim.want(config("b", 1));
-    assert_eq!(sim.zedkube.request.as_ref().unwrap().1, "b", "others are served");
+    assert_eq!((sim.statuses[A].error_severity, sim.statuses[A].content_tree_uuid.as_str()), (3, A));
+    sim.want(config(B, 1));
+    assert_eq!(sim.zedkube.request.as_ref().unwrap().1, B, "others are served");
     assert!(sim.hold.blocked_by.ends_with(&format!("; {why}")), "{}", sim.hold.blocked_by);
     // The accepted configuration stays in effect while its file is refused.
-    sim.configs.insert("b".to_owned(), Configured::Refused(why.to_owned()));
+    sim.configs.insert(B.to_owned(), Configured::Refused(why.to_owned()));
     sim.restart();
-    assert_eq!(sim.zedkube.request.as_ref().unwrap().1, "b");
+    assert_eq!(sim.zedkube.request.as_ref().unwrap().1, B);
     sim.answer(DrainStatus::Complete);
     assert_eq!((activations(&sim), sim.hold.blocked_by.as_str()), (1, ""));
     // A good configuration replaces it.
     sim.end(Err("exit 1"));
-    sim.want(config("a", 1));
-    assert_eq!(sim.zedkube.request.as_ref().unwrap().1, "a");
+    sim.want(config(A, 1));
+    assert_eq!(sim.zedkube.request.as_ref().unwrap().1, A);
 }
 
 #[test]
@@ -421,17 +418,17 @@ fn a_failed_activation_withdraws_the_request_and_says_why() {
     let mut sim = activating();
     sim.end(Err("exit status: 3: no space"));
     assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Failed));
-    for text in [&sim.statuses["a"].error, &sim.hold.blocked_by] {
+    for text in [&sim.statuses[A].error, &sim.hold.blocked_by] {
         assert_eq!(text, "exit status: 3: no space");
     }
-    assert_eq!(sim.statuses["a"].error_severity, 3);
+    assert_eq!(sim.statuses[A].error_severity, 3);
     sim.restart();
     sim.sleep(100 * RETRY_MS);
     assert_eq!(sim.zedkube.request, None, "not by itself");
     sim.boot("boot-2", untold());
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     assert_eq!(sim.zedkube.request, None, "not by a boot either");
-    sim.want(config("a", 2));
+    sim.want(config(A, 2));
     assert!(sim.zedkube.request.is_some(), "a new RetryUpdateCounter");
 }
 
@@ -446,7 +443,7 @@ fn a_reboot_that_fails_gives_the_node_back_and_is_tried_again_later() {
     sim.nodeagent(Failed);
     assert_eq!(sim.done, ["record", "Failed", "withdraw", "record"], "recorded before it is let go");
     assert_eq!((sim.hold.state, sim.hold.blocked_by.as_str()), (BaseOsHoldState::Failed, "no means"));
-    assert_eq!(shown(&sim, "a"), (true, "updating".to_owned(), "no means".to_owned()));
+    assert_eq!(shown(&sim, A), (true, "updating".to_owned(), "no means".to_owned()));
     sim.nodeagent(Idle);
     sim.sleep(RETRY_MS - 1);
     sim.restart();
@@ -454,7 +451,7 @@ fn a_reboot_that_fails_gives_the_node_back_and_is_tried_again_later() {
     sim.sleep(1);
     sim.answer(DrainStatus::Complete);
     assert_eq!((sim.hold.state, activations(&sim)), (BaseOsHoldState::Activated, 0), "only the reboot");
-    assert_eq!(shown(&sim, "a"), plain(true, "updating"));
+    assert_eq!(shown(&sim, A), plain(true, "updating"));
 }
 
 #[test]
@@ -471,7 +468,7 @@ fn a_crash_while_the_command_runs() {
     sim.restart();
     assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Failed));
     assert!(sim.hold.blocked_by.starts_with("interrupted"), "{}", sim.hold.blocked_by);
-    sim.want(config("a", 2));
+    sim.want(config(A, 2));
     sim.answer(DrainStatus::Complete);
     assert_eq!(activations(&sim), 2);
 }
@@ -479,21 +476,21 @@ fn a_crash_while_the_command_runs() {
 #[test]
 fn a_boot_while_the_command_runs() {
     let mut sim = activating();
-    sim.boot("boot-2", version("a"));
-    sim.want(config("a", 1));
-    assert_eq!(shown(&sim, "a"), plain(true, "active"));
+    sim.boot("boot-2", version(A));
+    sim.want(config(A, 1));
+    assert_eq!(shown(&sim, A), plain(true, "active"));
     // An image whose activation has no result may be half written: it is not the running one.
     let mut sim = activating();
     sim.boot("boot-2", untold());
-    sim.want(config("a", 1));
-    let (activated, _, error) = shown(&sim, "a");
+    sim.want(config(A, 1));
+    let (activated, _, error) = shown(&sim, A);
     assert!(!activated && error.starts_with("interrupted") && error.contains("set baseos.current"));
     assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Failed));
     let mut sim = activating();
     for starts in 1..=3 {
         assert_eq!(activations(&sim), starts);
         sim.boot(&format!("boot {starts}"), version("old"));
-        sim.want(config("a", 1));
+        sim.want(config(A, 1));
         sim.answer(DrainStatus::Complete);
     }
     assert_eq!(activations(&sim), 3, "at most 3 starts");
@@ -505,12 +502,12 @@ fn an_image_that_did_not_stay() {
     let mut sim = activated();
     sim.boot("boot-2", version("old"));
     assert_eq!(
-        shown(&sim, "a"),
+        shown(&sim, A),
         (false, String::new(), "image did not stay: version old is running".to_owned())
     );
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     assert_eq!(sim.zedkube.request, None);
-    sim.want(config("a", 2));
+    sim.want(config(A, 2));
     assert!(sim.zedkube.request.is_some());
 }
 
@@ -518,21 +515,21 @@ fn an_image_that_did_not_stay() {
 fn nothing_is_decided_while_the_running_version_is_not_known() {
     let mut sim = activated();
     sim.boot("boot-2", Running::Unknown("exit status: 1".to_owned()));
-    sim.want(config("a", 1));
-    sim.want(config("b", 1));
+    sim.want(config(A, 1));
+    sim.want(config(B, 1));
     assert_eq!((sim.zedkube.request.clone(), activations(&sim)), (None, 1));
-    sim.running = version("a");
+    sim.running = version(A);
     sim.run();
-    assert_eq!(shown(&sim, "a"), plain(true, "active"));
+    assert_eq!(shown(&sim, A), plain(true, "active"));
     assert!(sim.zedkube.request.is_some(), "b is next");
 }
 
 #[test]
 fn an_image_that_runs_already_is_not_activated() {
     let mut sim = Sim::new();
-    sim.running = version("a");
-    sim.want(config("a", 1));
-    assert_eq!(shown(&sim, "a"), plain(true, "active"));
+    sim.running = version(A);
+    sim.want(config(A, 1));
+    assert_eq!(shown(&sim, A), plain(true, "active"));
     assert_eq!(sim.zedkube.request, None);
 }
 
@@ -544,30 +541,30 @@ fn two_images_that_are_both_wanted_do_not_take_turns_for_ever() {
         let newest = sim.record.memory.as_ref().and_then(|record| record.images.last());
         let running = newest.map_or_else(|| "old".to_owned(), |image| image.config.base_os_version.clone());
         sim.boot(&boot_id, Running::Version(running));
-        sim.want(config("a", 1));
-        sim.want(config("b", 1));
+        sim.want(config(A, 1));
+        sim.want(config(B, 1));
         sim.answer(DrainStatus::Complete);
         if sim.command.is_some() {
             sim.end(Ok(()));
         }
     }
     assert_eq!(activations(&sim), 2);
-    assert_eq!(shown(&sim, "b"), plain(true, "active"));
-    assert_eq!(shown(&sim, "a"), plain(false, ""));
+    assert_eq!(shown(&sim, B), plain(true, "active"));
+    assert_eq!(shown(&sim, A), plain(false, ""));
 }
 
 /// D28: a COMPLETE for one request does not release another image.
 #[test]
 fn the_answer_to_one_image_releases_no_other() {
     let mut sim = Sim::new();
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     sim.answer(DrainStatus::Complete);
     let first = sim.zedkube.request.clone().unwrap();
-    sim.remove("a");
-    sim.want(config("b", 1));
+    sim.remove(A);
+    sim.want(config(B, 1));
     sim.end(Ok(()));
     let second = sim.zedkube.request.clone().unwrap();
-    assert_eq!(second.1, "b");
+    assert_eq!(second.1, B);
     assert_ne!(first.0, second.0);
     assert_eq!(activations(&sim), 1);
     sim.answer(DrainStatus::Complete);
@@ -578,17 +575,17 @@ fn the_answer_to_one_image_releases_no_other() {
 fn a_dry_run_only_writes_down() {
     let mut sim = Sim::new();
     sim.policy.dry_run = true;
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     sim.answer(DrainStatus::Complete);
     for _ in 0..3 {
         assert_eq!((sim.lines.len(), activations(&sim)), (1, 0));
         assert_eq!(sim.hold.state, BaseOsHoldState::Activated);
-        assert_eq!(shown(&sim, "a"), plain(false, ""), "the status is left alone");
+        assert_eq!(shown(&sim, A), plain(false, ""), "the status is left alone");
         assert!(sim.zedkube.request.is_some());
         sim.restart();
     }
     let mut reverted = sim.clone();
-    reverted.remove("a");
+    reverted.remove(A);
     assert_eq!((reverted.zedkube.request, reverted.hold.state), (None, BaseOsHoldState::Idle));
     sim.boot("boot-2", version("old"));
     sim.answer(DrainStatus::Complete);
@@ -625,25 +622,25 @@ fn an_activation_lasts_as_long_as_its_command_lives() {
     sim.done.clear();
     for _ in 0..3 {
         sim.restart();
-        sim.want(config("a", 2));
-        sim.want(config("b", 1));
-        sim.remove("b");
+        sim.want(config(A, 2));
+        sim.want(config(B, 1));
+        sim.remove(B);
         assert_eq!((sim.hold.state, activations(&sim)), (BaseOsHoldState::Activating, 0));
-        assert_eq!(sim.hold.content_tree_uuid, "a");
+        assert_eq!(sim.hold.content_tree_uuid, A);
         assert!(sim.zedkube.request.is_some(), "the node stays drained");
     }
     let mut reverted = sim.clone();
-    reverted.remove("a");
+    reverted.remove(A);
     assert_eq!(reverted.hold.state, BaseOsHoldState::Activating);
     reverted.left_running = None;
     reverted.run();
     assert_eq!((reverted.hold.state, reverted.zedkube.request), (BaseOsHoldState::Idle, None));
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     sim.left_running = None;
     sim.run();
     assert_eq!(sim.hold.state, BaseOsHoldState::Failed);
     assert!(sim.hold.blocked_by.starts_with("interrupted"), "{}", sim.hold.blocked_by);
-    sim.want(config("a", 2));
+    sim.want(config(A, 2));
     sim.answer(DrainStatus::Complete);
     assert_eq!(activations(&sim), 1, "one after the other");
 }
@@ -688,7 +685,7 @@ fn what_a_failed_activation_left_running_is_waited_for() {
     sim.left_running = Some(sim.now.boot_ms + TIMEOUT_MS);
     sim.end(Err("exit status: 1"));
     assert_eq!(sim.hold.state, BaseOsHoldState::Failed);
-    sim.want(config("a", 2));
+    sim.want(config(A, 2));
     sim.answer(DrainStatus::Complete);
     assert_eq!(
         (sim.hold.blocked_by.as_str(), activations(&sim)),
@@ -704,10 +701,10 @@ fn what_a_failed_activation_left_running_is_waited_for() {
 fn without_a_command_an_image_fails_until_there_is_one() {
     let mut sim = Sim::new();
     sim.policy.can_activate = false;
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     let words = "cannot activate: setting baseos.activate is not set";
     assert_eq!((sim.hold.state, sim.hold.blocked_by.as_str()), (BaseOsHoldState::Failed, words));
-    assert_eq!(shown(&sim, "a"), (false, String::new(), words.to_owned()));
+    assert_eq!(shown(&sim, A), (false, String::new(), words.to_owned()));
     assert_eq!((sim.zedkube.request.clone(), sim.record.memory.clone()), (None, None));
     sim.policy.can_activate = true;
     sim.run();
@@ -741,7 +738,7 @@ fn nothing_begins_during_a_freeze_and_the_node_is_given_back() {
 fn no_drain_for_a_reboot_that_will_not_be() {
     let mut sim = Sim::new();
     sim.nodeagent.action = Some(DeviceAction { means: Some(Vec::new()), ..DeviceAction::default() });
-    sim.want(config("a", 1));
+    sim.want(config(A, 1));
     assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Deferred));
     assert!(sim.hold.blocked_by.contains("set device.command"), "{}", sim.hold.blocked_by);
     sim.nodeagent.action = Some(DeviceAction { means: None, ..DeviceAction::default() });
@@ -756,7 +753,7 @@ fn no_drain_for_a_reboot_that_will_not_be() {
     sim.nodeagent(Acting);
     sim.nodeagent(Failed);
     sim.nodeagent(Idle);
-    let acted = ActedCommand { content_tree_uuid: "a".to_owned(), ..ActedCommand::default() };
+    let acted = ActedCommand { content_tree_uuid: A.to_owned(), ..ActedCommand::default() };
     let tried = |tries| DeviceAction { acted: Some(acted.clone()), tries, ..DeviceAction::default() };
     sim.nodeagent.action = Some(tried(3));
     sim.sleep(RETRY_MS);

@@ -19,7 +19,7 @@ async fn words_that_make_no_sense_are_exit_code_2() -> Result<()> {
         (&["request", "--reason", "\u{7}"], "accepted: one line"),
         (&["update", "../../etc/passwd", "--version", "1"], "invalid value"),
         (&["update", IMAGE], "--version <V>"),
-        (&["update", IMAGE, "--version", ""], "accepted: a version of 1 to 255 characters"),
+        (&["update", IMAGE, "--version", ""], "accepted: a version of 1 to 255 bytes"),
         (&["update", IMAGE, "--version", "1\n2"], "accepted: a version"),
         (&["update", IMAGE, "--revert", "--retry"], "cannot be used with"),
         (&["update", IMAGE, "--revert", "--version", "1"], "cannot be used with"),

@@ -68,7 +68,10 @@ impl Service {
         self.note_trouble();
         self.time.update(now, clock::wall());
         let has_no_means = self.inbox.has_no_means(self.context.boot_id());
-        self.around.preflight = self.performer.preflight.found(&self.time, has_no_means);
+        self.around.preflight = {
+            let is_unconfined = self.settings.current().cluster.unconfined;
+            self.performer.preflight.found(&self.time, has_no_means, is_unconfined)
+        };
         let was_failing = self.output.retry_at();
         if was_failing.is_some_and(|at| now < at) {
             self.publish_at = was_failing.unwrap_or(Moment::NEVER);

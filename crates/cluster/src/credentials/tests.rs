@@ -63,11 +63,14 @@ async fn a_path_that_is_no_token_is_refused() {
 fn plugin(folder: &Path) -> Origin {
     let script =
         format!("echo >> {0}/calls; [ -e {0}/answer ] && cat {0}/answer || exec sleep 600", folder.display());
-    Origin::Plugin(Box::new(ExecConfig {
-        command: Some("sh".to_owned()),
-        args: Some(vec!["-c".to_owned(), script]),
-        ..ExecConfig::default()
-    }))
+    Origin::Plugin(
+        Box::new(ExecConfig {
+            command: Some("sh".to_owned()),
+            args: Some(vec!["-c".to_owned(), script]),
+            ..ExecConfig::default()
+        }),
+        Trust::Anybody,
+    )
 }
 
 fn calls(folder: &Path) -> usize {

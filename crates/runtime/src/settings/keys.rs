@@ -250,6 +250,8 @@ pub struct ClusterSettings {
     pub mode: Mode,
     #[serde(rename = "cluster.kubeconfig", with = "OrNone::<AbsolutePath>")]
     pub kubeconfig: Option<PathBuf>,
+    #[serde(rename = "cluster.unconfined", with = "Flag")]
+    pub unconfined: bool,
 }
 
 /// Key `node.name`.

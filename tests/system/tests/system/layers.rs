@@ -7,15 +7,20 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// Crate, the crates of ours it may use, and the outside crates that would break its promise.
-const RULES: [(&str, &[&str], &[&str]); 14] = [
+const RULES: [(&str, &[&str], &[&str]); 15] = [
     ("text", &[], &["kube", "k8s-openapi", "tokio", "nix"]),
+    ("trust", &[], &["kube", "k8s-openapi", "tokio"]),
     ("selector", &[], &["kube", "k8s-openapi", "tokio", "nix"]),
     ("schemas", &["text"], &["kube", "k8s-openapi", "tokio", "notify", "nix"]),
     ("pubsub", &["schemas"], &["kube", "k8s-openapi"]),
     ("drain", &["selector"], &["kube", "tokio", "tracing", "jiff", "nix", "futures"]),
     ("session", &["drain", "schemas"], &["kube", "tokio", "tracing", "jiff", "nix", "futures"]),
-    ("cluster", &["drain", "text"], &["notify"]),
-    ("runtime", &["schemas", "pubsub", "selector", "text", "drain", "session"], &["kube", "k8s-openapi"]),
+    ("cluster", &["drain", "text", "trust"], &["notify"]),
+    (
+        "runtime",
+        &["schemas", "pubsub", "selector", "text", "trust", "drain", "session"],
+        &["kube", "k8s-openapi"],
+    ),
     (
         "zedkube",
         &["schemas", "pubsub", "drain", "session", "cluster", "runtime", "text"],

@@ -1,7 +1,7 @@
-//! Decides which files a kubeconfig and its credentials may be read from.
+//! Decides which files a kubeconfig and its credentials may be read from, and which programs may be run.
 //!
-//! A user who may write one of them chooses the cluster that the agent obeys, and with an `exec` plugin the program
-//! that runs as root. kubectl reads any file; an agent that runs unattended checks owners and modes first.
+//! A user who may write one of them chooses the cluster that the agent obeys, or the program that runs as root. kubectl
+//! reads any file; an agent that runs unattended checks owners and modes first.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -19,6 +19,9 @@ const LONGEST: u64 = 4 * 1024 * 1024;
 /// Most symbolic links on a path, as for the kernel: a path with more of them is a loop.
 const MOST_LINKS: usize = 40;
 
+/// Permission bit of a folder in which only owners remove or rename files.
+const STICKY: u32 = 0o1000;
+
 /// Permission bits that let users other than the owner write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
@@ -35,10 +38,14 @@ pub enum Trust {
 
 impl Trust {
     /// Reads the whole of an ordinary file of at most 4 MiB. A FIFO or a device is refused and delays nothing.
-    pub(crate) fn read(self, path: &Path) -> io::Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// It cannot be read, or another user may have written it.
+    pub fn read(self, path: &Path) -> io::Result<Vec<u8>> {
         let (path, links) = match self {
             Self::Anybody => (path.to_owned(), OFlag::empty()),
-            Self::RootOrSelf => (follow(path)?, OFlag::O_NOFOLLOW),
+            // An ordinary file of root cannot be put anywhere by another user, but a link can.
+            Self::RootOrSelf => (follow(path, Folders::OfLinks)?, OFlag::O_NOFOLLOW),
         };
         let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY | links).bits();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -60,14 +67,18 @@ impl Trust {
 }
 
 impl Trust {
-    /// Checks whether this program may be run, by the same rules as for a file that is read. A program that does not
-    /// exist is not checked.
-    pub(crate) fn check_program(self, program: &str) -> io::Result<()> {
+    /// Checks whether this program may be run, by the same rules as for a file that is read; and so is every folder on the
+    /// way, because the program could be replaced between this check and its start. Call it before each run. A program
+    /// that does not exist is not checked.
+    ///
+    /// # Errors
+    /// Another user may have written the program, or may replace it.
+    pub fn check_program(self, program: &str) -> io::Result<()> {
         let found = if program.contains('/') { Some(PathBuf::from(program)) } else { in_path(program) };
         let Some(path) = found.filter(|path| self == Self::RootOrSelf && path.exists()) else {
             return Ok(());
         };
-        accept(&fs::symlink_metadata(follow(&path)?)?)
+        accept(&fs::symlink_metadata(follow(&path, Folders::All)?)?)
     }
 }
 
@@ -82,9 +93,17 @@ fn accept(metadata: &Metadata) -> io::Result<()> {
     refuse(&format!("it is {why}; accepted: root's or the own user's, writable by its owner alone"))
 }
 
-/// The path without symbolic links. Folders are checked only if there was a link: an ordinary file of root cannot be put
-/// anywhere by another user.
-fn follow(path: &Path) -> io::Result<PathBuf> {
+/// Which folders on the way are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Folders {
+    /// All, if there is a symbolic link among them.
+    OfLinks,
+    /// All. In one with the sticky bit, such as `/tmp`, nobody can replace what belongs to root.
+    All,
+}
+
+/// The path without symbolic links.
+fn follow(path: &Path, check: Folders) -> io::Result<PathBuf> {
     let mut to_go: VecDeque<OsString> = names(&std::path::absolute(path)?);
     let mut at = PathBuf::from("/");
     let (mut folders, mut links) = (vec![at.clone()], 0_usize);
@@ -115,7 +134,13 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
         }
     }
     if links > 0 {
-        folders.iter().try_for_each(|folder| check_folder(folder))?;
+        folders.iter().try_for_each(|folder| check_folder(folder, "a symbolic link leads to it through"))?;
+    } else if check == Folders::All {
+        let is_sticky = |folder: &PathBuf| {
+            fs::symlink_metadata(folder).is_ok_and(|found| found.uid() == 0 && found.mode() & STICKY != 0)
+        };
+        let mut folders = folders.iter().filter(|folder| !is_sticky(folder));
+        folders.try_for_each(|folder| check_folder(folder, "it is in"))?;
     }
     Ok(at)
 }
@@ -129,10 +154,10 @@ fn names(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(name).collect()
 }
 
-fn check_folder(folder: &Path) -> io::Result<()> {
+fn check_folder(folder: &Path, way: &str) -> io::Result<()> {
     let Some(why) = distrusted(&fs::symlink_metadata(folder)?) else { return Ok(()) };
     refuse(&format!(
-        "a symbolic link leads to it through folder `{}`, which is {why}; accepted: root's or the own user's folders, \
+        "{way} folder `{}`, which is {why}; accepted: root's or the own user's folders, \
          writable by their owner alone",
         folder.display()
     ))

@@ -152,6 +152,10 @@ fn a_program_that_others_may_write_is_not_run() {
         assert!(said.contains(expected) && said.is_empty() == expected.is_empty(), "{bits:o}: {said}");
         assert_eq!(why(Trust::Anybody), "");
     }
+    mode(&program, 0o755);
+    mode(folder.path(), 0o777);
+    let said = Trust::RootOrSelf.check_program(text).unwrap_err().to_string();
+    assert!(said.starts_with("it is in folder `"), "it could be replaced: {said}");
     for there in ["sh", "/bin/sh", "no-such-program", "/no/such/program"] {
         Trust::RootOrSelf.check_program(there).unwrap();
     }
