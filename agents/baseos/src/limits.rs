@@ -14,7 +14,7 @@ pub(crate) const MOST_REASON_BYTES: usize = 3000;
 pub(crate) const MOST_ERROR_BYTES: usize = 700;
 
 /// The reason why a configuration is refused, with the accepted values; None if it is accepted. `ebb update` accepts the
-/// same: the texts are in the environment of the commands that write an image.
+/// same. Both texts are given to the commands that write an image, in their environment.
 pub(crate) fn refusal(config: &BaseOsConfig) -> Option<String> {
     if !BaseOsConfig::is_id(&config.content_tree_uuid) {
         return Some(
@@ -22,7 +22,10 @@ pub(crate) fn refusal(config: &BaseOsConfig) -> Option<String> {
         );
     }
     if !BaseOsConfig::is_version(&config.base_os_version) {
-        return Some(format!("BaseOsVersion is none; accepted: {}", BaseOsConfig::ACCEPTED_VERSION));
+        return Some(format!(
+            "BaseOsVersion cannot be used as the version of an image; accepted: {}",
+            BaseOsConfig::ACCEPTED_VERSION
+        ));
     }
     None
 }
@@ -35,7 +38,7 @@ mod tests {
     fn what_is_refused_says_what_is_accepted() {
         const ID: &str = "6ba7b810-9dad-11d1-80b4-000000000002";
         let long = |length| "x".repeat(length);
-        let (id, version) = (Some("ContentTreeUUID is no UUID"), Some("BaseOsVersion is none"));
+        let (id, version) = (Some("ContentTreeUUID is no UUID"), Some("BaseOsVersion cannot be used"));
         for (uuid, text, refused) in [
             (ID, "16.0.1-kvm-amd64", None),
             (ID, "v2 of the line, é", None),

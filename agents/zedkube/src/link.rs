@@ -144,9 +144,6 @@ impl Link {
             Some(uid) => Which::Known(uid),
             None => Which::Hidden(now() + WHICH_AGAIN),
         };
-        if let (Which::Known(_), Some(text)) = (&kept.which, self.refusal(&kept.which)) {
-            tracing::warn!("{text}; nothing is sent there while a drain is open");
-        }
         Ok(cluster)
     }
 

@@ -1,4 +1,4 @@
-//! What an agent does with its own process before anything else.
+//! What an agent does with its own process when it starts, before it reads an input or runs a program.
 
 use nix::sys::resource::{Resource, setrlimit};
 

@@ -81,7 +81,7 @@ impl SlotTable {
     }
 
     /// True if another node says that it has judged this entry abandoned, as it is now, and has taken a slot: then the
-    /// entry gives no slot any more. Who says so of a Renewal that the entry has not reached cannot have seen that.
+    /// entry gives no slot any more. A node that names a greater Renewal says what it cannot have seen.
     pub fn is_passed_over(&self, holder: &Holder) -> bool {
         self.statements_on(holder).any(|(_, renewal)| renewal == holder.renewal)
     }

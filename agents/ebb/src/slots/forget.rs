@@ -49,7 +49,11 @@ pub(super) fn run(place: &OperatorFlags) -> anyhow::Result<ExitCode> {
 
 fn line(left_behind: Option<&OwnCordon>, lost: &[String]) -> String {
     let cordon = left_behind.map(|left| {
-        let of = if left.cluster_uid.is_empty() { String::new() } else { format!(" ({})", left.cluster_uid) };
+        let of = if left.cluster_uid.is_empty() {
+            String::new()
+        } else {
+            format!(" of the cluster whose namespace kube-system has UID {}", left.cluster_uid)
+        };
         format!("that zedkube's cordon or slot may still be on node {}{of}", left.node)
     });
     let lost = (!lost.is_empty()).then(|| format!("the lost slots of {}", lost.join(", ")));

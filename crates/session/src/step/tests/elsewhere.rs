@@ -72,7 +72,7 @@ fn without_a_drain_zedkube_moves_on_and_remembers_what_it_left_in_the_old_cluste
     assert_eq!(state.remembered, Some(left), "a list of another cluster does not say that the node is gone");
     let (said, hint) = (words::reason(state), words::hint(state));
     assert!(
-        said.starts_with("our cordon or slot may still be on node own of another cluster (first)"),
+        said.starts_with("our cordon or slot may still be on node own of another cluster (whose namespace kube-system has UID first)"),
         "{said}"
     );
     assert!(
