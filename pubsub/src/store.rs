@@ -104,6 +104,39 @@ fn put_in_place(temporary: &Path, folder: &Path, target: &Path) -> Result<(), St
     Ok(())
 }
 
+/// What became of a file that was to be renamed after it was read.
+#[derive(Debug)]
+pub enum Renamed {
+    /// It has its new name.
+    Judged,
+    /// Another file had taken its place, which nobody has read: that one is in that place again, or a newer one.
+    Another,
+    /// Another file had taken its place, and cannot be put back: it has the new name.
+    Lost(io::Error),
+}
+
+/// Renames an input file that was read and judged, durably. Somebody may have put another file in its place since then:
+/// `is_judged` tells by the new name, and another one is put back.
+///
+/// # Errors
+/// It is not there any more, or cannot be renamed.
+pub fn rename_judged(
+    path: &Path,
+    target: &Path,
+    is_judged: impl FnOnce(&Path) -> bool,
+) -> io::Result<Renamed> {
+    fs::rename(path, target)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())?;
+    if is_judged(target) {
+        return Ok(Renamed::Judged);
+    }
+    // A link takes no other file's place. Not every file system can rename so.
+    match fs::hard_link(target, path).and_then(|()| fs::remove_file(target)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Ok(Renamed::Lost(error)),
+        Ok(()) | Err(_) => Ok(Renamed::Another),
+    }
+}
+
 /// Removes a file durably: first its backup, which otherwise would bring the file back, then the file. Returns true if
 /// there was one.
 pub fn remove_durably(folder: &Path, file_name: &str) -> Result<bool, StoreError> {

@@ -1,18 +1,21 @@
 //! An operator's override file: found, checked, and renamed once its order is recorded.
 
-use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use drain::Moment;
-use pubsub::store::create_folder;
+use pubsub::store::{Renamed, create_folder, rename_judged};
 use pubsub::{MAX_FILE_BYTES, Owner, PathWatch, Refusal, Root, read_checked};
 use runtime::error_chain;
 use schemas::{DrainOverride, RefusedInput, parse};
 use session::event::Order;
 
-/// How long a file that is not valid is read again before it is refused: a person's `echo >` may be half-way.
+/// How long a file that is not valid has to stay as it is before it is refused: a person's `echo >` may be half-way.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a file that is never valid, but changes all the time, is read again.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Number of refusals that are kept for the report.
 const KEPT: usize = 8;
@@ -28,10 +31,22 @@ pub(crate) struct OverrideFile {
     ordered: Option<(PathBuf, Vec<u8>)>,
     /// Another order was written over the last one and has to be read.
     has_another: bool,
-    /// A file that is not valid so far, and when that was first seen.
-    doubtful: Option<(PathBuf, Moment)>,
+    doubtful: Option<Doubtful>,
     refused: Vec<RefusedInput>,
 }
+
+/// A file that is not valid so far.
+#[derive(Debug)]
+struct Doubtful {
+    place: PathBuf,
+    /// When a file was first seen there that is not valid.
+    since: Moment,
+    /// The file as it was last read, and since when it is so.
+    last: (Fingerprint, Moment),
+}
+
+/// Inode, length and time of the last change: another content has another one.
+type Fingerprint = Option<(u64, u64, Option<SystemTime>)>;
 
 impl OverrideFile {
     /// Creates the folders and begins to watch.
@@ -79,13 +94,14 @@ impl OverrideFile {
         for weaker in standing {
             self.refuse(&weaker, "another override file counts already", "one at a time");
         }
+        let fingerprint = fingerprint(&place);
         match read(&place) {
             Ok(None) => (None, None),
             Ok(Some((order, bytes))) => {
                 (self.doubtful, self.ordered) = (None, Some((place, bytes)));
                 (Some(order), None)
             }
-            Err(refusal) => (None, self.doubt(place, &refusal, now)),
+            Err(refusal) => (None, self.doubt(place, fingerprint, &refusal, now)),
         }
     }
 
@@ -94,11 +110,16 @@ impl OverrideFile {
     /// renamed.
     pub(crate) fn take(&mut self) -> bool {
         let Some((place, bytes)) = self.ordered.take() else { return true };
-        match rename(&place, DrainOverride::APPLIED) {
-            Ok(()) => {
+        // A new order that came while the last one was being recorded has to be read as well.
+        let is_same = |renamed: &Path| {
+            read_checked(renamed, MAX_FILE_BYTES, Owner::Anybody)
+                .is_ok_and(|now| now.is_none_or(|now| now == bytes))
+        };
+        match rename(&place, DrainOverride::APPLIED, is_same) {
+            Ok(is_same) => {
                 tracing::warn!("override {} taken", place.display());
                 self.refused.clear();
-                self.has_another = put_back_another(&place, &bytes);
+                self.has_another = !is_same;
                 true
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -135,25 +156,47 @@ impl OverrideFile {
         self.places.iter().filter(|place| place.symlink_metadata().is_ok()).cloned().collect()
     }
 
-    fn doubt(&mut self, place: PathBuf, refusal: &Refusal, now: Moment) -> Option<Moment> {
-        let since =
-            self.doubtful.as_ref().filter(|(doubtful, _)| *doubtful == place).map(|(_, since)| *since);
-        let since = since.unwrap_or(now);
-        if now < since + PATIENCE {
-            self.doubtful = Some((place, since));
-            return Some(since + PATIENCE);
+    fn doubt(
+        &mut self,
+        place: PathBuf,
+        fingerprint: Fingerprint,
+        refusal: &Refusal,
+        now: Moment,
+    ) -> Option<Moment> {
+        let before = self.doubtful.take().filter(|doubtful| doubtful.place == place);
+        let since = before.as_ref().map_or(now, |before| before.since);
+        let last = before.map(|before| before.last).filter(|(last, _)| *last == fingerprint);
+        let last = last.unwrap_or((fingerprint, now));
+        let end = (last.1 + PATIENCE).min(since + LONGEST_PATIENCE);
+        if now < end {
+            self.doubtful = Some(Doubtful { place, since, last });
+            return Some(end);
         }
-        self.doubtful = None;
-        self.refuse(&place, &refusal.reason, &refusal.accepted);
-        None
+        // A good file may take its place at this very moment.
+        let is_good = |renamed: &Path| matches!(read(renamed), Ok(Some(_)));
+        let is_refused = self.refuse_if(&place, &refusal.reason, &refusal.accepted, |path| !is_good(path));
+        (!is_refused).then_some(now)
     }
 
     fn refuse(&mut self, place: &Path, reason: &str, accepted: &str) {
-        let reason = match rename(place, DrainOverride::REFUSED) {
-            Ok(()) => reason.to_owned(),
+        self.refuse_if(place, reason, accepted, |_| true);
+    }
+
+    /// True if the file there is the one that was judged.
+    fn refuse_if(
+        &mut self,
+        place: &Path,
+        reason: &str,
+        accepted: &str,
+        is_judged: impl FnOnce(&Path) -> bool,
+    ) -> bool {
+        let reason = match rename(place, DrainOverride::REFUSED, is_judged) {
+            Ok(true) => reason.to_owned(),
+            Ok(false) => return false,
             Err(error) => format!("{reason}; and it cannot be renamed: {error}"),
         };
         self.note(place, &reason, accepted);
+        true
     }
 
     fn note(&mut self, place: &Path, reason: &str, accepted: &str) {
@@ -167,24 +210,6 @@ impl OverrideFile {
             self.refused.drain(..self.refused.len().saturating_sub(KEPT));
         }
     }
-}
-
-/// A new order that was written while the last one was being recorded is renamed with it. The renamed file is then put
-/// back, so that it is read. If a still newer file is in that place already, that one counts instead.
-fn put_back_another(place: &Path, taken: &[u8]) -> bool {
-    let applied = with_suffix(place, DrainOverride::APPLIED);
-    let is_same = read_checked(&applied, MAX_FILE_BYTES, Owner::Anybody)
-        .is_ok_and(|renamed| renamed.is_none_or(|renamed| renamed == taken));
-    if is_same || place.symlink_metadata().is_ok() {
-        return !is_same;
-    }
-    if let Err(error) = std::fs::rename(&applied, place) {
-        tracing::error!(
-            "a second override file came while the first was applied, and cannot be put back; write it again: \
-             {error}"
-        );
-    }
-    true
 }
 
 fn is_there(path: &str) -> bool {
@@ -215,17 +240,26 @@ fn words(found: &DrainOverride, place: &Path) -> String {
     text::plain_chars(&words).take(LONGEST).collect()
 }
 
-/// Renames the file and syncs its folder: after a crash the old name is not there again.
-fn rename(place: &Path, suffix: &str) -> std::io::Result<()> {
-    let target = with_suffix(place, suffix);
-    std::fs::rename(place, target)?;
-    place.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+fn fingerprint(place: &Path) -> Fingerprint {
+    let found = place.symlink_metadata().ok()?;
+    Some((found.ino(), found.len(), found.modified().ok()))
 }
 
-fn with_suffix(place: &Path, suffix: &str) -> PathBuf {
+/// Renames the file. True if it is the one that was judged; another one is put back.
+fn rename(place: &Path, suffix: &str, is_judged: impl FnOnce(&Path) -> bool) -> std::io::Result<bool> {
     let mut target = place.as_os_str().to_owned();
     target.push(suffix);
-    target.into()
+    Ok(match rename_judged(place, Path::new(&target), is_judged)? {
+        Renamed::Judged => true,
+        Renamed::Another => false,
+        Renamed::Lost(error) => {
+            tracing::error!(
+                "another override file took the place of {} and cannot be put back; write it again: {error}",
+                place.display()
+            );
+            false
+        }
+    })
 }
 
 #[cfg(test)]

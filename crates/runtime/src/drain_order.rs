@@ -2,12 +2,14 @@
 //! hangs, it is a pass for the gate of each agent with a request.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use pubsub::store::{StoreError, create_folder, write_durably};
-use pubsub::{Backup, Persistence, Publisher, Root, TopicKey, read_item};
+use pubsub::store::{Renamed, StoreError, create_folder, rename_judged, write_durably};
+use pubsub::{
+    Backup, MAX_FILE_BYTES, Owner, Persistence, Publisher, Root, TopicKey, read_checked, read_item,
+};
 use schemas::{
     Agent, DrainOverride, DrainRequester, NodeDrainRequest, PassGate, SCHEMA_VERSION, agent, to_bytes,
 };
@@ -25,10 +27,15 @@ pub struct OverrideFile {
     /// The folder to use if the first one cannot be written.
     other_folder: PathBuf,
     name: &'static str,
+    /// What was written.
+    written: Vec<u8>,
     /// The files that earlier overrides left, to tell them from this one.
     applied_before: Option<Identity>,
     refused_before: Option<Identity>,
 }
+
+/// End of the name that a file has while it is taken back.
+const WITHDRAWN: &str = ".withdrawn";
 
 /// The answer of zedkube to the override.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -83,7 +90,8 @@ impl OverrideFile {
             }
         }
         let [name, _] = DrainOverride::FILES;
-        let mut file = Self { folder, other_folder, name, applied_before: None, refused_before: None };
+        let mut file =
+            Self { folder, other_folder, name, written: vec![], applied_before: None, refused_before: None };
         file.note_earlier_files();
         Ok(file)
     }
@@ -99,28 +107,42 @@ impl OverrideFile {
     /// # Errors
     /// Neither folder can be written.
     pub fn write(&mut self, order: &DrainOverride) -> Result<Option<Detour>, CannotOrder> {
-        let Err(error) = self.try_write(order) else { return Ok(None) };
+        self.written = to_bytes(order);
+        let Err(error) = self.try_write() else { return Ok(None) };
         // A failed write may have left the file, and the override would count twice.
         self.take_back();
         let (broken, error) = (self.folder.clone(), error_chain(&error));
         self.folder.clone_from(&self.other_folder);
         self.note_earlier_files();
         let folder = self.folder.clone();
-        match self.try_write(order) {
+        match self.try_write() {
             Ok(()) => Ok(Some(Detour { broken, error, folder })),
             Err(source) => Err(CannotOrder { error, other_folder: folder, source }),
         }
     }
 
-    fn try_write(&self, order: &DrainOverride) -> Result<(), StoreError> {
+    fn try_write(&self) -> Result<(), StoreError> {
         create_folder(&self.folder)?;
-        write_durably(&self.folder, self.name, &to_bytes(order), Backup::None)
+        write_durably(&self.folder, self.name, &self.written, Backup::None)
     }
 
     /// Removes the file if zedkube has not taken it, so that an override that was reported as failed does not count
-    /// later. Returns true if the file existed.
+    /// later. Returns true if the file existed. The override of another operator, who has replaced it, stays.
     pub fn take_back(&self) -> bool {
-        fs::remove_file(self.path()).is_ok()
+        self.withdraw().unwrap_or(false)
+    }
+
+    fn withdraw(&self) -> io::Result<bool> {
+        let withdrawn = self.folder.join(format!("{}{WITHDRAWN}", self.name));
+        let is_ours = |renamed: &Path| {
+            read_checked(renamed, MAX_FILE_BYTES, Owner::Anybody)
+                .is_ok_and(|found| found.is_some_and(|found| found == self.written))
+        };
+        match rename_judged(&self.path(), &withdrawn, is_ours)? {
+            Renamed::Judged => fs::remove_file(withdrawn).map(|()| true),
+            Renamed::Another => Ok(false),
+            Renamed::Lost(error) => Err(error),
+        }
     }
 
     /// The path of the file.
@@ -196,9 +218,9 @@ pub fn let_pass(root: &Root, order: &DrainOverride, file: &OverrideFile) -> Resu
     if requests.is_empty() {
         return Ok(Vec::new());
     }
-    match fs::remove_file(file.path()) {
+    match file.withdraw() {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(CannotPass::TakeBack(error)),
-        Ok(()) | Err(_) => {}
+        Ok(_) | Err(_) => {}
     }
     let boot_id = boot_id(root)?;
     let mut passes = Publisher::<PassGate>::open(root, agent::EBB, Persistence::Volatile, &lock)?;
@@ -228,4 +250,25 @@ fn pending_requests(root: &Root, covered: DrainRequester) -> Vec<(Agent, DrainRe
         Some((agent, by, item.ok().flatten()?))
     });
     pending.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_own_override_is_taken_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let by = |name: &str| DrainOverride { by: name.to_owned(), ..DrainOverride::default() };
+        let mut file = OverrideFile::new(&root).unwrap();
+        file.write(&by("alice")).unwrap();
+        // As `echo >` of somebody who does not ask `ebb`.
+        write_durably(&file.folder, file.name, &to_bytes(&by("bob")), Backup::None).unwrap();
+        assert!(!file.take_back());
+        assert_eq!(fs::read(file.path()).unwrap(), to_bytes(&by("bob")));
+        file.write(&by("alice")).unwrap();
+        assert!(file.take_back());
+        assert_eq!(fs::read_dir(&file.folder).unwrap().count(), 0);
+    }
 }

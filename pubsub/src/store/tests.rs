@@ -168,3 +168,26 @@ fn nothing_is_appended_through_a_link_or_into_a_fifo() {
     }
     assert_eq!(fs::read_to_string(place.0.path().join("secret")).unwrap(), "kept");
 }
+
+/// Somebody puts another file into the place of one that was read.
+#[test]
+fn what_nobody_has_read_is_put_back_and_never_takes_the_place_of_a_newer_file() {
+    for newer in [None, Some("newer")] {
+        let place = Place::new();
+        let (path, target) = (place.0.path().join("order"), place.0.path().join("order.done"));
+        let moved = |judged: &str| {
+            rename_judged(&path, &target, |renamed| {
+                if let Some(newer) = newer {
+                    place.put("order", newer);
+                }
+                fs::read_to_string(renamed).unwrap() == judged
+            })
+        };
+        place.put("order", "another");
+        assert!(matches!(moved("judged"), Ok(Renamed::Another)));
+        let kept = newer.unwrap_or("another");
+        assert_eq!(fs::read_to_string(&path).unwrap(), kept);
+        assert!(matches!(moved(kept), Ok(Renamed::Judged)));
+        assert_eq!(fs::read_to_string(&target).unwrap(), kept);
+    }
+}

@@ -160,6 +160,33 @@ fn an_order_that_comes_while_the_last_one_is_put_on_record_counts_as_well() {
     }
 }
 
+/// R10: zedkube has judged a bad file, and a good one takes its place before the rename.
+#[test]
+fn a_good_order_that_takes_the_place_of_a_bad_one_is_never_refused_unread() {
+    let mut bench = Bench::new();
+    bench.write(FIRST, "[]", 0o600);
+    assert_eq!(bench.look(0).1, Some(Moment(2000)));
+    let place = bench.folder.path().join(FIRST);
+    let bad = fingerprint(&place);
+    let refusal = read(&place).unwrap_err();
+    replace(&bench, ENABLE);
+    assert_eq!(bench.file.doubt(place, bad, &refusal, Moment(2000)), Some(Moment(2000)), "at once");
+    assert!(bench.has(FIRST) && !bench.has(&format!("{FIRST}.refused")));
+    assert_eq!(bench.look(2000).0, Some(DrainOrder::Enable));
+}
+
+#[test]
+fn a_file_that_changes_is_waited_for_anew_but_not_for_ever() {
+    let mut bench = Bench::new();
+    for (second, again) in (0..20).zip((0..18).map(|second| second + 2).chain([20, 20])) {
+        bench.write(FIRST, &" ".repeat(second), 0o600);
+        let now = u64::try_from(second).unwrap() * 1000;
+        assert_eq!(bench.look(now), (None, Some(Moment(again * 1000))), "{second}");
+    }
+    assert_eq!(bench.look(20_000), (None, None));
+    assert!(!bench.has(FIRST) && bench.has(&format!("{FIRST}.refused")));
+}
+
 #[test]
 fn an_order_that_was_given_twice_counts_once() {
     let mut bench = Bench::new();
