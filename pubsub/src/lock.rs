@@ -149,9 +149,17 @@ fn lock_file(root: &Root, agent: &str) -> Result<File, LockError> {
     let path = root.lock(agent);
     store::create_public_folder(&root.lock_folder_of(agent))?;
     let mut file = locked(&path, agent)?;
-    write_pid(&mut file, &own_pid()).map_err(|error| StoreError::new("write", &path, error))?;
-    write_pid_file(root, agent)?;
+    let wrote = write_pid(&mut file, &own_pid()).map_err(|error| StoreError::new("write", &path, error));
+    // The lock needs no room, and who holds it is told again by [`AgentLock::keep`].
+    wrote.or_else(unless_full)?;
+    write_pid_file(root, agent).or_else(unless_full)?;
     Ok(file)
+}
+
+/// No error if there is no room: an agent starts also while the disk is full.
+fn unless_full(error: StoreError) -> Result<(), StoreError> {
+    let is_full = matches!(error.io().kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    if is_full { Ok(()) } else { Err(error) }
 }
 
 fn write_pid_file(root: &Root, agent: &str) -> Result<(), StoreError> {

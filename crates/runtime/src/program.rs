@@ -17,6 +17,8 @@ use crate::settings::Command;
 
 /// Limit in bytes for the output that is kept: the first of stdout, the last of stderr.
 const MOST_OUTPUT: usize = 2048;
+/// A program that says more is told to stop, by a closed pipe: reading without end takes a whole core.
+const MOST_READ: usize = 16 * 1024 * 1024;
 /// File descriptor of the file that a program inherits: a number that no shell script uses.
 const INHERITED: i32 = 99;
 /// The environment that a program gets, beside the variables of its call. An agent may have been started with anything.
@@ -159,8 +161,13 @@ enum Keep {
 
 async fn keep(from: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>, which: Keep) {
     let Some(mut from) = from else { return };
-    let mut buffer = [0; 1024];
+    let mut buffer = vec![0; 16 * 1024];
+    let mut read = 0;
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        read += count;
+        if MOST_READ < read {
+            return;
+        }
         kept.extend(buffer.iter().take(count));
         match which {
             Keep::First => kept.truncate(MOST_OUTPUT),
@@ -296,6 +303,14 @@ mod tests {
     #[tokio::test]
     async fn a_child_that_stays_does_not_hold_the_command() {
         assert_eq!(sh("sleep 3 & exit 0", Duration::from_mins(1)).await, Ok(String::new()));
+    }
+
+    #[tokio::test]
+    async fn a_program_that_talks_without_end_is_ended() {
+        for script in ["exec cat /dev/zero", "exec cat /dev/zero >&2"] {
+            let ended = sh(script, Duration::from_mins(10)).await.unwrap_err();
+            assert!(ended.contains("signal: 13"), "{script}");
+        }
     }
 
     #[tokio::test]

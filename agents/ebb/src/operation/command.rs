@@ -15,6 +15,9 @@ use crate::waiting::{SOON, until};
 /// Limit for device-op to record the first counter: it must wake up and sync two files.
 const FIRST_COUNTER: Duration = Duration::from_secs(10);
 
+/// Limit for the acceptance of a command that needs no record: device-op tries its broken disk first, which takes long.
+const WITHOUT_RECORD: Duration = Duration::from_secs(15);
+
 /// A command that is active now.
 #[derive(Debug)]
 pub(super) struct ActiveCommand {
@@ -78,7 +81,8 @@ async fn give_once(
     let is_answered =
         |seen: &OperationFiles| seen.has_accepted(kind, counter) || seen.has_only_recorded(kind, counter);
     let look = || OperationFiles::read(root, kind).ok().filter(is_answered);
-    let seen = until(OperationFiles::folders(root, kind.0), SOON, look).await;
+    let limit = if options.without_record { WITHOUT_RECORD } else { SOON };
+    let seen = until(OperationFiles::folders(root, kind.0), limit, look).await;
     let is = |answer: fn(&OperationFiles, Kind, u32) -> bool| {
         seen.as_ref().is_some_and(|seen| answer(seen, kind, counter))
     };
