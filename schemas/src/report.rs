@@ -115,6 +115,8 @@ pub struct NodeDrainReport {
     pub volumes: Vec<VolumeLine>,
     /// This node's slot: the permission of the fleet to be down.
     pub slot: Slot,
+    /// The node takes no pods, whoever has cordoned it.
+    pub cordoned: bool,
     /// The node was cordoned before the drain and stays cordoned after it.
     pub cordoned_before: bool,
     /// Input files that were refused, and why.

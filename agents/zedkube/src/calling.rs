@@ -39,6 +39,7 @@ impl Calling {
 
 #[cfg(test)]
 mod tests {
+    use drain::cordon::Ownerless;
     use session::event::{CallError, SlotError};
 
     use super::*;
@@ -52,7 +53,10 @@ mod tests {
             (Effect::Probe { serial: 2 }, Event::Probed { serial: 2, result: Err(call_error()) }),
             (Effect::Cordon { serial: 3 }, Event::Cordoned { serial: 3, result: Err(call_error()) }),
             (Effect::Uncordon { serial: 4 }, Event::Uncordoned { serial: 4, result: Ok(()) }),
-            (Effect::Adopt { serial: 5 }, Event::Adopted { serial: 5, result: Ok(true) }),
+            (
+                Effect::Adopt { serial: 5, whose: Ownerless::Eves },
+                Event::Adopted { serial: 5, result: Ok(true) },
+            ),
             (Effect::ReadSlots { serial: 6 }, Event::Slots { serial: 6, result: failed() }),
             (
                 Effect::WriteSlots { serial: 7, based_on: None, node: "n".into(), entry: None },

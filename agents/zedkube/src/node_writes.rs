@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cluster::cordon::{CordonFailure, Cordoned, PriorCordon, Uncordoned, adopt, cordon_in_group, uncordon};
+use drain::cordon::Ownerless;
 use session::event::CallError;
 use session::{Event, OWNER};
 use tokio::sync::mpsc;
@@ -40,6 +41,8 @@ pub(crate) enum Write {
         serial: u32,
         /// Name of the node.
         node: String,
+        /// Whose the cordon is taken to be.
+        whose: Ownerless,
     },
 }
 
@@ -115,11 +118,15 @@ async fn carry_out(
             }
             Event::Uncordoned { serial, result: result.map(drop) }
         }
-        Write::Adopt { serial, node } => {
-            let result = try_adopt(link, &node).await;
+        Write::Adopt { serial, node, whose } => {
+            let result = try_adopt(link, &node, whose).await;
             match &result {
-                Ok(true) => tracing::info!("cordonNode: the cordon that was on {node} is ours now"),
-                Ok(false) => tracing::info!("cordonNode: there is no cordon without an owner on {node}"),
+                Ok(true) => tracing::warn!(
+                    "cordonNode: the cordon on {node} had no annotation that says whose it is, and is marked as ours now"
+                ),
+                Ok(false) => tracing::warn!(
+                    "cordonNode: {node} has no cordon of ours: if it is cordoned, that is somebody else's, and stays"
+                ),
                 Err(error) => tracing::warn!("cordonNode: cannot adopt the cordon on {node}: {error}"),
             }
             Event::Adopted { serial, result }
@@ -146,10 +153,14 @@ async fn try_uncordon(link: &Link, node: &str) -> Result<Uncordoned, String> {
     uncordon(&cluster, node, OWNER).await.map_err(|failure| failure.text().to_owned())
 }
 
-async fn try_adopt(link: &Link, node: &str) -> Result<bool, String> {
+async fn try_adopt(link: &Link, node: &str, whose: Ownerless) -> Result<bool, String> {
+    let reason = match whose {
+        Ownerless::Eves => "EVE's zedkube drained this node for the update to ours",
+        Ownerless::Ours => "zedkube has cordoned this node; its annotation was removed",
+    };
     let text = |failure: cluster::ApiFailure| failure.text().to_owned();
     let (cluster, _) = link.cluster().await.map_err(text)?;
-    adopt(&cluster, node, OWNER, "EVE's zedkube drained this node for the update to ours").await.map_err(text)
+    adopt(&cluster, node, OWNER, reason, whose).await.map_err(text)
 }
 
 #[cfg(test)]

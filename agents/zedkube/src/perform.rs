@@ -137,7 +137,9 @@ impl Performer {
                 self.writes.send(Write::Cordon { serial, node, reason });
             }
             (Effect::Uncordon { serial }, Some(node)) => self.writes.send(Write::Uncordon { serial, node }),
-            (Effect::Adopt { serial }, Some(node)) => self.writes.send(Write::Adopt { serial, node }),
+            (Effect::Adopt { serial, whose }, Some(node)) => {
+                self.writes.send(Write::Adopt { serial, node, whose });
+            }
             (Effect::ReadSlots { serial }, _) => {
                 slots::read(self.link.clone(), self.slots.clone(), serial, self.answers.clone());
             }

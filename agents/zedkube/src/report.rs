@@ -78,6 +78,7 @@ pub(crate) fn report(
         blocked: attempt.map(|attempt| blocked_lines(attempt, now)).unwrap_or_default(),
         volumes: attempt.map(|attempt| volume_lines(attempt, time)).unwrap_or_default(),
         slot: slot(state, time),
+        cordoned: state.is_cordoned(),
         cordoned_before: state.session.cordoned_before,
         refused: around.refused.clone(),
         preflight: around.preflight.clone(),

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use drain::cordon::{
-    ADOPTED_FROM, CORDON_REASON, CORDONED_BY, Claims, CordonChange, KEEP_CORDONED, SLOTS_GROUP,
+    ADOPTED_FROM, CORDON_REASON, CORDONED_BY, Claims, CordonChange, KEEP_CORDONED, Ownerless, SLOTS_GROUP,
     UncordonChange, cordon_change, field_manager, renews_reason, uncordon_change,
 };
 use drain::view::NodeView;
@@ -242,28 +242,36 @@ async fn lift_cordon(
 }
 
 /// Makes `owner` the owner of a cordon without owner, and writes down the reason: two calls. True if it did; false if
-/// the node does not exist, is not cordoned, or its cordon names an owner: one call. After a conflict it reads again at
-/// once.
-///
-/// This is for a cordon that EVE's zedkube left behind, which writes no owner. The caller has to know whether this
-/// cordon is one.
-pub async fn adopt(cluster: &Cluster, node: &str, owner: &str, reason: &str) -> Result<bool, ApiFailure> {
+/// the node does not exist, is not cordoned, or its cordon names an owner or is not of `whose`: one call. After a conflict
+/// it reads again at once.
+pub async fn adopt(
+    cluster: &Cluster,
+    node: &str,
+    owner: &str,
+    reason: &str,
+    whose: Ownerless,
+) -> Result<bool, ApiFailure> {
     for _ in 0..TRIES {
         let (found, claims) = match read_claims(cluster, node).await {
             Ok(found) => found,
             Err(ApiFailure::NotFound { .. }) => return Ok(false),
             Err(failure) => return Err(failure),
         };
-        if !is_unschedulable(&found) || annotation(&found.metadata, CORDONED_BY).is_some() {
+        let is_owned = annotation(&found.metadata, CORDONED_BY).is_some();
+        if !is_unschedulable(&found) || is_owned || !claims.allows(whose, owner) {
             return Ok(false);
         }
+        let adopted_from = match whose {
+            // Null if the server does not say who cordoned the node: then only the annotation counts.
+            Ownerless::Eves => claims.managers.first(),
+            Ownerless::Ours => None,
+        };
         let change = Change {
             spec: None,
-            // Null if the server does not say who cordoned the node: then only the annotation counts.
             annotations: json!({
                 CORDONED_BY: owner,
                 CORDON_REASON: reason,
-                ADOPTED_FROM: claims.managers.first(),
+                ADOPTED_FROM: adopted_from,
             }),
             manager: field_manager(owner),
             dry_run: DryRun::No,

@@ -55,6 +55,15 @@ pub struct Claims {
 }
 
 impl Claims {
+    /// True if the cordon without our annotation may be marked as ours.
+    pub fn allows(&self, whose: Ownerless, owner: &str) -> bool {
+        let is_ours = |manager: &String| manager == field_manager(owner);
+        match whose {
+            Ownerless::Eves => true,
+            Ownerless::Ours => self.managers.iter().any(is_ours),
+        }
+    }
+
     /// True if another client changed `spec.unschedulable` after us: an uncordon and a cordon by hand leave our
     /// annotation.
     fn is_cordon_of_others(&self, owner: &str) -> bool {
@@ -64,6 +73,15 @@ impl Claims {
         };
         !self.managers.is_empty() && !self.managers.iter().any(ours)
     }
+}
+
+/// Whose a cordon without our annotation is taken to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownerless {
+    /// EVE's zedkube's, which writes no owner. The caller has to know that.
+    Eves,
+    /// Ours, if the API server says so: somebody has removed the annotation.
+    Ours,
 }
 
 /// Change of the node that makes it cordoned by us.

@@ -1,5 +1,6 @@
 //! The effects that the session asks the shell to carry out.
 
+use drain::cordon::Ownerless;
 use drain::time::Moment;
 
 use crate::slots::Holder;
@@ -31,10 +32,12 @@ pub enum Effect {
         /// The event that answers this effect carries the same serial.
         serial: u32,
     },
-    /// Mark the cordon of our own node as ours, unless it already names an owner.
+    /// Mark the cordon of our own node as ours, unless it already names an owner, or is not `whose`.
     Adopt {
         /// The event that answers this effect carries the same serial.
         serial: u32,
+        /// Whose the cordon is taken to be.
+        whose: Ownerless,
     },
     /// Read the slot table.
     ReadSlots {
@@ -75,7 +78,7 @@ impl Effect {
             Self::Probe { serial } => Some((*serial, "the read of our node")),
             Self::Cordon { serial } => Some((*serial, "the cordon")),
             Self::Uncordon { serial } => Some((*serial, "the uncordon")),
-            Self::Adopt { serial } => Some((*serial, "the adoption of EVE's cordon")),
+            Self::Adopt { serial, .. } => Some((*serial, "the mark on a cordon without an owner")),
             Self::ReadSlots { serial } => Some((*serial, "the read of the slot table")),
             Self::WriteSlots { serial, .. } => Some((*serial, "the write of the slot table")),
             Self::AskHealth { serial } => Some((*serial, "the health command")),

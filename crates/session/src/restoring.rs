@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use drain::cordon::Ownerless;
 use drain::time::Moment;
 use drain::view::NodeView;
 
@@ -24,6 +25,8 @@ pub struct Restoring {
     /// In this boot our Node was seen Ready, by the word of this boot's kubelet. Until then a cordon and a slot may date
     /// from the boot before, whoever has renewed them since.
     pub has_been_back: bool,
+    /// The cordon without our annotation that our Node carries is not ours, as the API server says.
+    pub is_foreign: bool,
     in_flight: Option<u32>,
     /// How many times in a row the write has failed.
     failures: u32,
@@ -37,8 +40,8 @@ pub struct Restoring {
 pub(crate) enum Write {
     /// Removes our cordon, or our annotation without a cordon.
     Uncordon,
-    /// Marks the cordon that EVE's zedkube has left on this node as ours.
-    Adopt,
+    /// Marks a cordon without an owner as ours.
+    Adopt(Ownerless),
 }
 
 impl Restoring {
@@ -67,7 +70,7 @@ impl Restoring {
         }
         self.in_flight = Some(context.send(|serial| match write {
             Write::Uncordon => Effect::Uncordon { serial },
-            Write::Adopt => Effect::Adopt { serial },
+            Write::Adopt(whose) => Effect::Adopt { serial, whose },
         }));
         None
     }
@@ -96,6 +99,8 @@ impl Restoring {
         }
         self.failures = 0;
         self.error.clear();
+        // Somebody may remove our annotation as often as we write it.
+        self.next = now + FIRST_PAUSE;
         true
     }
 }
@@ -103,4 +108,9 @@ impl Restoring {
 /// The node carries our annotation.
 pub(crate) fn is_marked(node: &NodeView) -> bool {
     node.cordoned_by.as_deref() == Some(OWNER)
+}
+
+/// The node is cordoned, and nobody says by whom.
+pub(crate) fn is_ownerless(node: &NodeView) -> bool {
+    node.cordoned && node.cordoned_by.is_none()
 }

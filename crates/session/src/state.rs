@@ -17,7 +17,7 @@ use crate::phase::{Phase, Stage};
 use crate::policy::{OnUnavailable, Policy};
 use crate::published::{BETWEEN_ANSWERS, PublishedStatus};
 use crate::requests::Requests;
-use crate::restoring::{Restoring, is_marked};
+use crate::restoring::{Restoring, is_marked, is_ownerless};
 use crate::slot_lease::{Neighbours, SlotLease};
 use crate::slots::{Holder, Observations};
 
@@ -332,6 +332,18 @@ impl State {
     pub(crate) fn is_mark_stray(&self) -> bool {
         let is_quiet = !matches!(self.phase, Phase::Cordoning(_) | Phase::Attempting { .. });
         is_quiet && self.own.as_ref().is_some_and(|node| is_marked(node) && !node.cordoned)
+    }
+
+    /// We remember a cordon or a slot on our Node, which is cordoned without an owner: somebody may have removed our
+    /// annotation.
+    pub(crate) fn is_mark_lost(&self) -> bool {
+        let is_own = |own: &&NodeView| self.remembered.as_ref().is_some_and(|left| left.node_uid == own.uid);
+        self.own.as_ref().filter(is_own).is_some_and(is_ownerless) && !self.restoring.is_foreign
+    }
+
+    /// Our Node takes no pods, whoever has cordoned it; or that was so when it was last looked at.
+    pub fn is_cordoned(&self) -> bool {
+        self.own.as_ref().map_or_else(|| self.remembered.is_some(), |own| own.cordoned)
     }
 
     /// The node that we left a cordon or a slot on, if it is not this machine's Node: this zedkube cannot take it back.

@@ -207,7 +207,7 @@ fn heard(state: &mut State, call_error: Option<&CallError>, context: &mut StepCo
     }
 }
 
-/// Notes the answer to an adoption: whether there was a cordon to adopt.
+/// Notes the answer to an adoption: whether the cordon is ours now.
 fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, context: &StepContext<'_>) {
     if state.restoring.answered(serial, result.as_ref().err(), context.now) {
         state.adopts = false;
@@ -216,6 +216,7 @@ fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, contex
         {
             node.cordoned_by = Some(OWNER.to_owned());
         }
+        state.restoring.is_foreign = *result == Ok(false);
     }
 }
 

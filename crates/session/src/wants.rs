@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use drain::cordon::Ownerless;
 use drain::time::Moment;
 use schemas::{Member, Outcome};
 
 use crate::health::Purpose;
 use crate::phase::{Phase, Stage};
 use crate::policy::Policy;
-use crate::restoring::Write;
+use crate::restoring::{Write, is_ownerless};
 use crate::slot_lease::Wanted;
 use crate::state::{Remembered, State};
 
@@ -77,20 +78,27 @@ pub(crate) fn node_write(state: &mut State, policy: &Policy) -> Option<Write> {
     let adopts = is_adoption_due(state);
     let uncordons = state.is_mark_stray() || (state.is_cordon_unneeded() && may_return(state, policy));
     state.own.as_ref()?;
-    if adopts { Some(Write::Adopt) } else { uncordons.then_some(Write::Uncordon) }
+    if adopts {
+        Some(Write::Adopt(Ownerless::Eves))
+    } else if state.is_mark_lost() {
+        Some(Write::Adopt(Ownerless::Ours))
+    } else {
+        uncordons.then_some(Write::Uncordon)
+    }
 }
 
 /// True if our node's cordon has to be adopted: EVE's zedkube cordoned this node for the very update that brought ours,
 /// and writes no owner. If no zedkube of ours ever ran, that cordon becomes ours.
 fn is_adoption_due(state: &mut State) -> bool {
     let Some(node) = state.own.as_ref().filter(|_| state.adopts) else { return false };
-    state.adopts = node.cordoned && node.cordoned_by.is_none() && !node.tie_breaker;
+    state.adopts = is_ownerless(node) && !node.tie_breaker;
     state.adopts
 }
 
 /// Remembers the node that carries our cordon or our slot, and forgets it once the node is seen without both.
 pub(crate) fn remember(state: &mut State, policy: &Policy) {
     let Some(own) = &state.own else { return };
+    state.restoring.is_foreign &= is_ownerless(own);
     let own_is = |remembered: &Remembered| remembered.node_uid == own.uid;
     if state.has_cordon() || state.has_place() {
         // A node that was remembered earlier is not replaced: its cordon and slot are not removed yet.
@@ -99,6 +107,7 @@ pub(crate) fn remember(state: &mut State, policy: &Policy) {
             state.remembered = Some(Remembered { node, node_uid, cluster: state.cluster.clone() });
         }
     } else if state.remembered.as_ref().is_some_and(own_is)
+        && !state.is_mark_lost()
         && (state.slots.table.is_some() || policy.slots_limit == 0)
     {
         state.remembered = None;

@@ -234,6 +234,18 @@ fn idle(state: &State) -> String {
         }
         return "taking our cordon and slot back".to_owned();
     }
+    if state.is_mark_lost() {
+        let error = &state.restoring.error;
+        let asks = if error.is_empty() { String::new() } else { format!(" ({error})") };
+        return format!(
+            "the annotation of our cordon was removed: asking the API server whose the cordon is{asks}"
+        );
+    }
+    if let Some(node) = state.own.as_ref().filter(|node| node.cordoned) {
+        let who =
+            node.cordoned_by.as_ref().map_or_else(|| "not by zedkube".to_owned(), |by| format!("by {by}"));
+        return format!("the node is cordoned, {who}, and zedkube leaves it so");
+    }
     let quiet = match state.member_now() {
         Member::Yes => "nobody asks for a drain",
         Member::No => "not a member of a cluster: nothing has to be drained",
@@ -245,7 +257,9 @@ fn idle(state: &State) -> String {
     };
     if let Some(left) = state.left_behind() {
         let cluster = left.cluster.as_ref().filter(|_| state.is_elsewhere(left));
-        let of = cluster.map(|cluster| format!(" of another cluster ({cluster})")).unwrap_or_default();
+        let of = cluster
+            .map(|cluster| format!(" of another cluster (whose namespace kube-system has UID {cluster})"))
+            .unwrap_or_default();
         text = format!(
             "our cordon or slot may still be on node {}{of}, and nobody takes it back: {text}",
             left.node
@@ -302,6 +316,8 @@ fn idle_hint(state: &State) -> String {
             return if fails { "look at the API server; the uncordon is tried again by itself" } else { "" }
                 .to_owned();
         }
+        let cordoned = state.own.as_ref().filter(|node| node.cordoned && !state.is_mark_lost());
+        hints.extend(cordoned.map(|node| format!("to take pods again: ebb uncordon --force {}", node.name)));
         hints.extend(unseen(state).map(|(_, hint)| hint.to_owned()));
         hints.extend(state.left_behind().map(|left| {
             let node = &left.node;

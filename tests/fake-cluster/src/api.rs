@@ -152,7 +152,10 @@ fn change(
     let is_patch = call.verb == Verb::Patch;
     let options = if is_patch { "PatchOptions" } else { "UpdateOptions" };
     let context = Context { now, dry_run: options::dry_run(&call.query, options)? };
-    let wanted = if is_patch { patched(store, call, objects)? } else { call.json()? };
+    let mut wanted = if is_patch { patched(store, call, objects)? } else { call.json()? };
+    if let Some(before) = store.get(resource, namespace, name) {
+        write::note_manager(before, &mut wanted, Some(call.query.text("fieldManager")));
+    }
     let changed = write::update(store, resource, (namespace, name), wanted, part, context)?;
     Ok(Reply::json(200, &changed))
 }

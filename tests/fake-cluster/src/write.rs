@@ -9,7 +9,7 @@ use serde_json::Value;
 
 pub(crate) use create::{NewStatus, create};
 pub(crate) use delete::{DeleteOptions, Deleted, Preconditions, delete};
-pub(crate) use update::{Part, update};
+pub(crate) use update::{Part, note_manager, update};
 
 use crate::clock::Moment;
 use crate::object;
@@ -76,5 +76,6 @@ pub(crate) fn edit(
     };
     let mut after = (*before).clone();
     change(&mut after);
+    update::note_manager(&before, &mut after, None);
     update::commit(store, resource, &before, after, Part::Everything, false).map(Some)
 }

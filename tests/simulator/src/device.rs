@@ -21,7 +21,6 @@ use tokio::sync::Notify;
 
 use crate::eve::Eve;
 use crate::kernel::{self, Task};
-use crate::world::SECOND;
 
 /// The version that runs, in `/run` as on EVE.
 const VERSION: &str = "/run/eve-release";
@@ -82,8 +81,6 @@ pub(crate) struct Device {
     zedkube_away: (u64, Option<u64>),
     /// From when until when zedkube stands still, or stood still last.
     zedkube_stands: (u64, u64),
-    /// From when until when zedkube last did not run or stood still.
-    unwatched: (u64, u64),
     /// EVE's zedkube runs here in the place of ours.
     pub(crate) eve: Option<Eve>,
 }
@@ -124,7 +121,6 @@ impl Device {
             lost_verbs: Vec::new(),
             zedkube_away: (0, None),
             zedkube_stands: (0, 0),
-            unwatched: (0, 0),
             eve: None,
         };
         device.write(KUBECONFIG, kubeconfig)?;
@@ -274,7 +270,6 @@ impl Device {
         }
         if agent == Agent::Zedkube {
             self.zedkube_away = (self.zedkube_was_away(), None);
-            self.unwatched_until(kernel::now());
         }
         let killed = Arc::new(Notify::new());
         let (flags, end) = (self.flags(), Arc::clone(&killed));
@@ -306,25 +301,11 @@ impl Device {
         self.zedkube_stands = (kernel::now(), until);
     }
 
-    /// Since when zedkube did not run, or stood still, if it did so after this time: nobody here looked at the cluster.
-    pub(crate) fn unwatched_since(&self, time: u64) -> Option<u64> {
-        let (from, until) = self.unwatched;
-        (time < until).then_some(from)
-    }
-
-    fn unwatched_until(&mut self, until: u64) {
-        let now = kernel::now();
-        // One that worked for a few seconds only may have seen nothing.
-        let from = self.unwatched_since(now.saturating_sub(5 * SECOND)).unwrap_or(now);
-        self.unwatched = (from, until);
-    }
-
     fn take_running(&mut self, agent: Agent) -> Option<Running> {
         let running = self.running.remove(agent.name())?;
         if agent == Agent::Zedkube {
             self.zedkube_stands_until(kernel::now());
             self.zedkube_away.1 = Some(kernel::now());
-            self.unwatched_until(u64::MAX);
         }
         Some(running)
     }
@@ -420,7 +401,6 @@ impl Device {
         let runs = running.map(|running| kernel::stand_still(running.task, until)).is_some();
         if runs && agent == Agent::Zedkube {
             self.zedkube_stands_until(until);
-            self.unwatched_until(until);
         }
         runs
     }

@@ -374,17 +374,13 @@ impl Judge {
         self.devices[device].suspended_until = kernel::now() + nanos;
     }
 
-    /// A person cordons the node, or uncordons it. Nobody sees that a person's cordon came in the place of ours if no agent
-    /// can look, or looks, at the cluster meanwhile: since `unwatched`.
-    pub(crate) fn cordoned(&mut self, device: usize, is_cordoned: bool, unwatched: Option<u64>) {
-        let blind_since = self.blind.filter(|(_, end)| end.is_none()).map(|(since, _)| since);
-        let blind_since = blind_since.into_iter().chain(unwatched).min();
+    /// A person cordons the node, or uncordons it.
+    pub(crate) fn cordoned(&mut self, device: usize, is_cordoned: bool) {
         let known = &mut self.devices[device];
         if !is_cordoned {
             known.ours_lifted_at = (!known.is_cordoned).then(kernel::now);
         }
-        let is_hidden = known.ours_lifted_at.is_some_and(|at| blind_since.is_some_and(|since| since <= at));
-        known.is_cordoned = is_cordoned && !is_hidden;
+        known.is_cordoned = is_cordoned;
     }
 
     /// A verb of an operator has ended.

@@ -57,6 +57,7 @@ fn headline(seen: &StatusView, lines: &mut Vec<String>) {
     let node = seen.report.as_ref().map(|report| report.node.as_str()).filter(|node| !node.is_empty());
     let member = seen.report.as_ref().map(|report| report.member);
     let outcome = seen.report.as_ref().and_then(|report| report.outcome);
+    let is_cordoned = seen.report.as_ref().is_some_and(|report| report.cordoned);
     let is_working = |agent: &AgentSeen| agent.running && hangs(agent).is_none();
     let is_kept = seen.agents.iter().any(|agent| shown(agent.name) == agent::ZEDKUBE && is_working(agent));
     let what = match (status.status, outcome) {
@@ -64,6 +65,7 @@ fn headline(seen: &StatusView, lines: &mut Vec<String>) {
             "drained when zedkube last looked: nobody knows whether pods have come since"
         }
         (DrainStatus::Complete, Some(outcome)) => complete(outcome),
+        (DrainStatus::NotRequested, _) if is_cordoned => "CORDONED: it takes no pods",
         (status, _) => status_words(status, member),
     };
     lines.push(format!("Node {}: {what} ({})", node.unwrap_or("of this device"), status.status.constant()));

@@ -173,7 +173,11 @@ async fn an_empty_owner_is_an_owner() {
     for (owner, adopted, calls) in [(None, true, 2), (Some(""), false, 1)] {
         let (fake, cluster) = still_cluster();
         mark(&fake, true, owner);
-        assert_eq!(adopt(&cluster, "edge-a", "zedkube", "update").await, Ok(adopted), "{owner:?}");
+        assert_eq!(
+            adopt(&cluster, "edge-a", "zedkube", "update", Ownerless::Eves).await,
+            Ok(adopted),
+            "{owner:?}"
+        );
         assert_eq!(fake.requests().count("ebb/", "*", "nodes"), calls, "{owner:?}");
     }
 }
@@ -183,15 +187,19 @@ async fn an_adoption_reads_again_after_a_conflict_and_not_for_ever() {
     let (fake, cluster) = still_cluster();
     mark(&fake, true, None);
     fake.faults().add(Fault::on("patch", "nodes", conflict()).times(10));
-    let failure = adopt(&cluster, "edge-a", "zedkube", "update").await.unwrap_err();
+    let failure = adopt(&cluster, "edge-a", "zedkube", "update", Ownerless::Eves).await.unwrap_err();
     assert!(matches!(failure, ApiFailure::Conflict { .. }), "{failure}");
     let gone = json!({
         "kind": "Status", "reason": "NotFound", "details": {"kind": "nodes", "name": "edge-a"}, "code": 404,
     });
     fake.faults().add(Fault::on("patch", "nodes", Effect::Answer(Reply::json(404, &gone))));
-    assert_eq!(adopt(&cluster, "edge-a", "zedkube", "update").await, Ok(false), "gone in between");
+    assert_eq!(
+        adopt(&cluster, "edge-a", "zedkube", "update", Ownerless::Eves).await,
+        Ok(false),
+        "gone in between"
+    );
     fake.faults().add(Fault::on("patch", "nodes", conflict()).times(3));
-    assert_eq!(adopt(&cluster, "edge-a", "zedkube", "update").await, Ok(true));
+    assert_eq!(adopt(&cluster, "edge-a", "zedkube", "update", Ownerless::Eves).await, Ok(true));
     assert_eq!(fake.requests().count("ebb/", "get", "nodes"), 10 + 1 + 4);
 }
 
@@ -233,7 +241,7 @@ async fn an_adopted_cordon_is_lifted_unless_a_person_set_it_anew() {
             .unwrap();
         };
         set("zedbox");
-        assert!(adopt(&cluster, "edge-a", "zedkube", "update").await.unwrap());
+        assert!(adopt(&cluster, "edge-a", "zedkube", "update", Ownerless::Eves).await.unwrap());
         set(later);
         assert_eq!(uncordon(&cluster, "edge-a", "zedkube").await, Ok(expected), "{later}");
         let node = fake.get("nodes", "", "edge-a").unwrap();

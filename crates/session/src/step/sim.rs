@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use drain::cordon::Ownerless;
 use drain::storage::{AttachmentView, Attachments};
 use drain::view::{NodeView, PodId, PodView, Snapshot};
 
@@ -46,6 +47,8 @@ pub(super) enum Fault {
     NodeUnknown,
     /// The peer's Node is matched to this machine.
     TakenForPeer,
+    /// Somebody has cordoned our Node after us.
+    CordonOfOthers,
 }
 
 /// A cluster that answers effects at once, and a clock that jumps to the next wake-up.
@@ -178,10 +181,13 @@ impl Sim {
                 }
                 Some(Event::Uncordoned { serial, result })
             }
-            Effect::Adopt { serial } => {
+            Effect::Adopt { serial, whose } => {
                 self.done.push("adopt".into());
-                self.own.cordoned_by = Some(OWNER.into());
-                Some(Event::Adopted { serial, result: Ok(true) })
+                let is_ours = whose == Ownerless::Eves || self.is_free_of(Fault::CordonOfOthers);
+                if is_ours {
+                    self.own.cordoned_by = Some(OWNER.into());
+                }
+                Some(Event::Adopted { serial, result: Ok(is_ours) })
             }
             Effect::ReadSlots { serial } => Some(Event::Slots { serial, result: self.read_slots() }),
             Effect::WriteSlots { serial, based_on, node, entry } => {

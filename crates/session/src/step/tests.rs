@@ -216,6 +216,7 @@ fn cancel_uncordons_from_every_phase() {
 fn somebody_elses_cordon_is_used_and_stays() {
     let mut sim = Sim::new();
     sim.own.cordoned = true;
+    sim.set(Fault::CordonOfOthers, true);
     sim.reboot();
     sim.pass(2 * SECOND);
     assert_eq!((sim.outcome(), sim.state.session.cordoned_before), (Some(Outcome::Drained), true));

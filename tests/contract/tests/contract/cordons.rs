@@ -4,6 +4,7 @@ use anyhow::Result;
 use cluster::cordon::PriorCordon;
 use cluster::{ApiFailure, Cluster, CordonFailure, Cordoned, Uncordoned, adopt, cordon, get_node, uncordon};
 use contract::{Change, Place, Target, objects};
+use drain::cordon::Ownerless;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
@@ -93,8 +94,7 @@ pub(crate) async fn a_cordon_that_a_person_wants_to_keep_stays(target: &Target) 
     Ok(())
 }
 
-/// `kubectl uncordon` and `kubectl cordon` leave our annotation on a person's cordon. Only a real server has managed
-/// fields; the fake has none, so there the annotation alone decides.
+/// `kubectl uncordon` and `kubectl cordon` leave our annotation on a person's cordon.
 pub(crate) async fn a_cordon_that_a_person_set_after_us_stays(target: &Target) -> Result<()> {
     let place = Place::new(target, "anew").await?;
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
@@ -102,12 +102,33 @@ pub(crate) async fn a_cordon_that_a_person_set_after_us_stays(target: &Target) -
     by_hand(&place, Value::Null).await?;
     by_hand(&place, json!(true)).await?;
     assert_eq!(traces(&place).await?, [json!(true), json!("zedkube"), json!("reboot")]);
-    let (expected, left) = match target.as_fake() {
-        Some(_) => (Uncordoned::Changed, Value::Null),
-        None => (Uncordoned::StaysCordoned, json!(true)),
-    };
-    assert_eq!(uncordon(cluster, node, "zedkube").await?, expected);
-    assert_eq!(traces(&place).await?, [left, Value::Null, Value::Null]);
+    assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::StaysCordoned);
+    assert_eq!(traces(&place).await?, [json!(true), Value::Null, Value::Null]);
+    Ok(())
+}
+
+/// Somebody has removed our annotation: the managed fields still say whose the cordon is.
+pub(crate) async fn a_cordon_without_its_annotation_is_ours_if_we_set_it(target: &Target) -> Result<()> {
+    let place = Place::new(target, "mark-lost").await?;
+    let (cluster, node) = (place.caller().cluster(), place.node.as_str());
+    let adopted = || adopt(cluster, node, "zedkube", "again", Ownerless::Ours);
+    let remove =
+        json!({"metadata": {"annotations": {"ebb.dev/cordoned-by": null, "ebb.dev/cordon-reason": null}}});
+    let remove_mark =
+        async || place.caller().patch(&place.node_path(), Change::Merge, &remove).await?.object();
+    cordon(cluster, node, "zedkube", "reboot").await?;
+    remove_mark().await?;
+    assert!(adopted().await?);
+    assert_eq!(traces(&place).await?, [json!(true), json!("zedkube"), json!("again")]);
+    assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::Changed);
+
+    cordon(cluster, node, "zedkube", "reboot").await?;
+    remove_mark().await?;
+    by_hand(&place, Value::Null).await?;
+    assert!(!adopted().await?, "not cordoned");
+    by_hand(&place, json!(true)).await?;
+    assert!(!adopted().await?, "a person has cordoned it since");
+    assert_eq!(traces(&place).await?, [json!(true), Value::Null, Value::Null]);
     Ok(())
 }
 
@@ -159,25 +180,25 @@ pub(crate) async fn no_pod_is_put_on_a_cordoned_node(target: &Target) -> Result<
 pub(crate) async fn a_cordon_without_owner_is_adopted(target: &Target) -> Result<()> {
     let place = Place::new(target, "adopt").await?;
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
-    assert!(!adopt(cluster, node, "zedkube", "update").await?, "not cordoned");
+    assert!(!adopt(cluster, node, "zedkube", "update", Ownerless::Eves).await?, "not cordoned");
     assert_eq!(traces(&place).await?, [Value::Null, Value::Null, Value::Null]);
     by_hand(&place, json!(true)).await?;
-    assert!(adopt(cluster, node, "zedkube", "update").await?);
+    assert!(adopt(cluster, node, "zedkube", "update", Ownerless::Eves).await?);
     let ours = [json!(true), json!("zedkube"), json!("update")];
     assert_eq!(traces(&place).await?, ours);
     for owner in ["zedkube", "ebb:eve"] {
-        assert!(!adopt(cluster, node, owner, "again").await?, "it has an owner");
+        assert!(!adopt(cluster, node, owner, "again", Ownerless::Eves).await?, "it has an owner");
     }
     assert_eq!(traces(&place).await?, ours);
 
     by_hand(&place, Value::Null).await?;
-    assert!(!adopt(cluster, node, "ebb:eve", "mine").await?, "lifted by hand");
+    assert!(!adopt(cluster, node, "ebb:eve", "mine", Ownerless::Eves).await?, "lifted by hand");
     assert_eq!(traces(&place).await?, [Value::Null, json!("zedkube"), json!("update")]);
     by_hand(&place, json!(true)).await?;
     assert_eq!(uncordon(cluster, node, "zedkube").await?, Uncordoned::Changed, "and is lifted as ours");
 
     let none = format!("{}-none", place.namespace);
-    assert!(!adopt(cluster, &none, "zedkube", "update").await?, "no such node");
+    assert!(!adopt(cluster, &none, "zedkube", "update", Ownerless::Eves).await?, "no such node");
     Ok(())
 }
 
@@ -186,7 +207,8 @@ pub(crate) async fn many_adoptions_at_once_have_one_owner(target: &Target) -> Re
     let (cluster, node) = (place.caller().cluster(), place.node.as_str());
     by_hand(&place, json!(true)).await?;
     let owners: Vec<String> = (0..6).map(|number| format!("ebb:{number}")).collect();
-    let outcomes = join_all(owners.iter().map(|owner| adopt(cluster, node, owner, "race"))).await;
+    let outcomes =
+        join_all(owners.iter().map(|owner| adopt(cluster, node, owner, "race", Ownerless::Eves))).await;
     let outcomes: Vec<bool> = outcomes.into_iter().collect::<Result<_, _>>()?;
     let winners: Vec<_> = outcomes.iter().zip(&owners).filter(|(adopted, _)| **adopted).collect();
     let [(_, winner)] = winners.as_slice() else { panic!("{outcomes:?}") };
@@ -197,9 +219,10 @@ pub(crate) async fn many_adoptions_at_once_have_one_owner(target: &Target) -> Re
 pub(crate) async fn who_may_adopt(target: &Target) -> Result<()> {
     let place = Place::new(target, "adopt-right").await?;
     let client = target.client_without(&place.namespace, "patch", "nodes").await?;
-    assert!(!adopt(client.cluster(), &place.node, "zedkube", "update").await?, "nothing to write");
+    let adopted = || adopt(client.cluster(), &place.node, "zedkube", "update", Ownerless::Eves);
+    assert!(!adopted().await?, "nothing to write");
     by_hand(&place, json!(true)).await?;
-    let failure = adopt(client.cluster(), &place.node, "zedkube", "update").await.unwrap_err();
+    let failure = adopted().await.unwrap_err();
     assert!(matches!(failure, ApiFailure::Denied { .. }), "{failure}");
     assert!(failure.to_string().contains("needs the right to `patch` `nodes`"), "{failure}");
     Ok(())

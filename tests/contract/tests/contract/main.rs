@@ -112,6 +112,7 @@ contract::cases_for_both! {contract::run, {
         a_node_that_is_not_there,
         many_cordons_at_once_have_one_owner,
         no_pod_is_put_on_a_cordoned_node,
+        a_cordon_without_its_annotation_is_ours_if_we_set_it,
         a_cordon_without_owner_is_adopted,
         many_adoptions_at_once_have_one_owner,
         who_may_adopt,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Context, defaults};
 use crate::object::{self, at, set};
@@ -20,6 +20,8 @@ pub(crate) enum Part {
     /// Every field: for a controller or the handle.
     Everything,
 }
+
+const MANAGED: &str = "/metadata/managedFields";
 
 /// Fields that only the server sets: a writer's values are ignored.
 const SYSTEM_METADATA: &[&str] = &[
@@ -90,6 +92,23 @@ pub(super) fn commit(
         store.remove(resource, object::namespace(&stored), object::name(&stored));
     }
     Ok(stored)
+}
+
+/// Writes down who has set `spec.unschedulable`, as the server does for every field. An edit that is no request has no
+/// manager: then the server does not say who it was.
+pub(crate) fn note_manager(before: &Value, after: &mut Value, manager: Option<&str>) {
+    let is_set = |object: &Value| object::flag(object, "/spec/unschedulable");
+    if is_set(before) == is_set(after) || at(before, MANAGED) != at(after, MANAGED) {
+        return;
+    }
+    match manager.filter(|_| is_set(after)) {
+        Some(manager) => {
+            let fields = json!({"f:spec": {"f:unschedulable": {}}});
+            let entry = json!({"manager": manager, "operation": "Update", "fieldsV1": fields});
+            set(after, &["metadata", "managedFields"], json!([entry]));
+        }
+        None => drop(object::remove(after, &["metadata", "managedFields"])),
+    }
 }
 
 /// True if the object was deleted, its grace is over and no finalizer holds it.

@@ -108,6 +108,7 @@ impl World {
             Deed::RemoveBudget => self.remove_budget(index),
             Deed::Cordon(is_cordoned) => self.cordon(index, is_cordoned)?,
             Deed::KeepCordoned => self.keep_cordoned(index)?,
+            Deed::RemoveMark => self.remove_mark(index)?,
             Deed::BadSlot(entry) => {
                 tell("world", &format!("somebody writes {entry:?} into the slot table"));
                 self.cluster.edit("configmaps", "kube-system", "ebb-slots-default", |table| {
@@ -177,6 +178,7 @@ impl World {
             | Deed::RemoveBudget
             | Deed::Cordon(_)
             | Deed::KeepCordoned
+            | Deed::RemoveMark
             | Deed::LoseSlots(_)
             | Deed::OtherCluster(_)
             | Deed::BadSlot(_) => {}
@@ -310,13 +312,26 @@ impl World {
         tell(node, if is_cordoned { "a person cordons the node" } else { "a person uncordons the node" });
         self.cluster.edit("nodes", "", node, |node| {
             node["spec"]["unschedulable"] = if is_cordoned { json!(true) } else { Value::Null };
+            let fields = json!({"f:spec": {"f:unschedulable": {}}});
+            let entry = json!({"manager": "kubectl-cordon", "operation": "Update", "fieldsV1": fields});
+            node["metadata"]["managedFields"] = if is_cordoned { json!([entry]) } else { Value::Null };
             if !is_cordoned {
                 node["metadata"]["annotations"][KEEP_CORDONED] = Value::Null;
             }
         })?;
-        // Its first looks may fail.
-        let unwatched = self.devices[device].unwatched_since(kernel::now().saturating_sub(MINUTE));
-        self.judge.cordoned(device, is_cordoned, unwatched);
+        self.judge.cordoned(device, is_cordoned);
+        Ok(())
+    }
+
+    /// Somebody removes the annotation by which our cordon is known.
+    fn remove_mark(&self, device: usize) -> Result<()> {
+        let node = &self.devices[device].node;
+        if self.cluster.get("nodes", "", node).unwrap_or_default().pointer(MARK).is_some() {
+            tell(node, "somebody removes the annotation of our cordon");
+            self.cluster.edit("nodes", "", node, |node| {
+                node["metadata"]["annotations"]["ebb.dev/cordoned-by"] = Value::Null;
+            })?;
+        }
         Ok(())
     }
 
@@ -328,7 +343,7 @@ impl World {
             self.cluster.edit("nodes", "", node, |node| {
                 node["metadata"]["annotations"][KEEP_CORDONED] = json!("yes");
             })?;
-            self.judge.cordoned(device, true, None);
+            self.judge.cordoned(device, true);
         }
         Ok(())
     }

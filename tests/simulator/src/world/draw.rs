@@ -303,6 +303,7 @@ fn draw_aimed(limits: &Limits) -> Fault {
             Deed::Cordon(false),
             Deed::Override(ORDERS[0]),
             Deed::KeepCordoned,
+            Deed::RemoveMark,
         ])),
         7 => Fault::Person(Deed::Verb(pick(&["cancel reboot", "force complete --reason now", "status"]))),
         8 => Fault::Device(Mishap::Disk(Some(pick(&[

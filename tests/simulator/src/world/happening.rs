@@ -105,6 +105,7 @@ impl Fault {
                 Deed::Cordon(true) => "cordon by hand".to_owned(),
                 Deed::Cordon(false) => "uncordon by hand".to_owned(),
                 Deed::KeepCordoned => "request to keep the cordon".to_owned(),
+                Deed::RemoveMark => "annotation of the cordon removed".to_owned(),
                 Deed::Verb(words) => format!("ebb {}", words.split(" --").next().unwrap_or_default()),
                 Deed::Override(_) => "override by a file".to_owned(),
                 Deed::RemoveFiles => "files of zedkube removed".to_owned(),
@@ -148,6 +149,8 @@ pub(super) enum Deed {
     Cordon(bool),
     /// Asks to leave the node cordoned after the drain that goes on.
     KeepCordoned,
+    /// Removes the annotation by which our cordon is known.
+    RemoveMark,
     /// Runs a verb of `ebb` on the device.
     Verb(&'static str),
     /// Overrides the drain by a file with this text.
@@ -189,6 +192,7 @@ impl Deed {
             | Self::RemoveBudget
             | Self::Cordon(_)
             | Self::KeepCordoned
+            | Self::RemoveMark
             | Self::LoseSlots(_)
             | Self::OtherCluster(_)
             | Self::BadSlot(_) => false,

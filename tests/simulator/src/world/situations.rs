@@ -72,6 +72,7 @@ impl World {
             4 => self.draw_dead_disk(device),
             5 => self.draw_no_record(device),
             6 => self.draw_removed_files(device),
+            7 if chance(2) => self.draw_lost_mark(),
             7 | 8 => self.draw_unkept_answer(),
             _ => self.draw_common_reboot(),
         }
@@ -216,6 +217,12 @@ impl World {
             // Nor is there anybody who could take the command back.
             self.aimed.push(("Complete", later + 3 * SECOND, Fault::Away(Agent::DeviceOp)));
         }
+    }
+
+    /// Somebody removes the annotation of our cordon while the device goes down or is down.
+    fn draw_lost_mark(&mut self) {
+        let later = pick(&[SECOND, 10 * SECOND, MINUTE]) + kernel::below(10 * SECOND);
+        self.aim([(pick(&["Complete", TAKEN, "Returning"]), later, Fault::Person(Deed::RemoveMark))]);
     }
 
     /// All devices are to reboot: the slot table is lost while the first one goes down or is down, or the API server has

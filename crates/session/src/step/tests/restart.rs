@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::step::sim::{Fault, SECOND, Sim};
+use crate::words;
 use schemas::DrainOrder;
 
 use crate::event::Order;
@@ -187,6 +188,30 @@ fn an_unannotated_cordon_is_adopted_where_no_zedkube_of_ours_ever_ran() {
         sim.pass(2 * MINUTE);
         assert_eq!(sim.own.cordoned, left, "adopts {adopts}, tie-breaker {tie_breaker}");
         assert!(!sim.state.adopts, "once");
+    }
+}
+
+/// R5: somebody has removed the annotation while the node was down.
+#[test]
+fn a_cordon_without_its_annotation_is_taken_back_if_the_server_says_that_it_is_ours() {
+    for is_ours in [true, false] {
+        let mut sim = Sim::new();
+        sim.reboot();
+        sim.pass(10 * SECOND);
+        assert_eq!(sim.outcome(), Some(Outcome::Drained));
+        sim.set(Fault::CordonOfOthers, !is_ours);
+        sim.own.cordoned_by = None;
+        let remembered = sim.state.remembered.clone();
+        sim.boot("next");
+        sim.state.remembered = remembered;
+        sim.pass(10 * MINUTE);
+        assert_eq!((sim.own.cordoned, sim.state.is_cordoned()), (!is_ours, !is_ours));
+        assert_eq!((sim.state.remembered.is_none(), sim.holders()), (true, vec![]));
+        let asked = sim.done.iter().filter(|done| *done == "adopt").count();
+        assert_eq!(asked, 1, "once");
+        let said = "the node is cordoned, not by zedkube";
+        assert_eq!(words::reason(&sim.state).contains(said), !is_ours);
+        assert_eq!(words::hint(&sim.state).contains("ebb uncordon --force own"), !is_ours);
     }
 }
 
