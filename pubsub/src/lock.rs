@@ -1,8 +1,8 @@
 //! One process per agent: a lock that is held from the agent's start to its exit.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -110,6 +110,9 @@ impl AgentLock {
         let mut held = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if is_in_place(&held, &self.root.lock(&self.agent)) {
             if !self.root.pid(&self.agent).exists() {
+                // There was no room for either at the start, or somebody has removed it.
+                write_pid(&held, &own_pid())
+                    .map_err(|error| StoreError::new("write", &self.root.lock(&self.agent), error))?;
                 write_pid_file(&self.root, &self.agent)?;
             }
             return Ok(Kept::InPlace);
@@ -148,9 +151,9 @@ pub fn lock_holder(root: &Root, agent: &str) -> Result<Option<Holder>, StoreErro
 fn lock_file(root: &Root, agent: &str) -> Result<File, LockError> {
     let path = root.lock(agent);
     store::create_public_folder(&root.lock_folder_of(agent))?;
-    let mut file = locked(&path, agent)?;
-    let wrote = write_pid(&mut file, &own_pid()).map_err(|error| StoreError::new("write", &path, error));
-    // The lock needs no room, and who holds it is told again by [`AgentLock::keep`].
+    let file = locked(&path, agent)?;
+    let wrote = write_pid(&file, &own_pid()).map_err(|error| StoreError::new("write", &path, error));
+    // The lock needs no room, and [`AgentLock::keep`] writes the process id later.
     wrote.or_else(unless_full)?;
     write_pid_file(root, agent).or_else(unless_full)?;
     Ok(file)
@@ -201,9 +204,9 @@ fn is_in_place(file: &File, path: &Path) -> bool {
     }
 }
 
-fn write_pid(file: &mut File, pid: &str) -> io::Result<()> {
+fn write_pid(file: &File, pid: &str) -> io::Result<()> {
     file.set_len(0)?;
-    file.write_all(pid.as_bytes())
+    file.write_all_at(pid.as_bytes(), 0)
 }
 
 fn read_pid(file: &mut File) -> Option<u32> {

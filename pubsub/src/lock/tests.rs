@@ -64,7 +64,7 @@ fn the_pid_file_is_eves() {
 fn a_longer_pid_of_a_predecessor_leaves_no_digits() {
     let (_folder, root) = root();
     store::create_folder(&root.lock_folder_of("zedkube")).unwrap();
-    File::create(root.lock("zedkube")).unwrap().write_all(b"999999999999").unwrap();
+    File::create(root.lock("zedkube")).unwrap().write_all_at(b"999999999999", 0).unwrap();
     let _lock = AgentLock::acquire(&root, "zedkube").unwrap();
     assert_eq!(lock_holder(&root, "zedkube").unwrap(), Some(Holder { pid: Some(std::process::id()) }));
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use pubsub::{AgentLock, Persistence, Published, Publisher, Subscription, TopicKey};
+use pubsub::{AgentLock, Persistence, Published, Publisher, Subscription, TopicKey, lock_holder};
 use tokio::time::timeout;
 
 use crate::again::say;
@@ -159,10 +159,16 @@ fn a_full_disk_at_the_first_start_is_said_and_survived() {
     let place = Place::new(VOLATILE);
     mount_memory(&place.root.join("/run"), "size=64k");
     let ballast = fill(&place.root.join("/run"), 0);
-    let error = AgentLock::acquire(&place.root, AGENT).unwrap_err();
-    let text = words(&error);
+    let lock = AgentLock::acquire(&place.root, AGENT).unwrap();
+    let holder = || lock_holder(&place.root, AGENT).unwrap().unwrap().pid;
+    assert_eq!((holder(), place.root.pid(AGENT).exists()), (None, false));
+    AgentLock::acquire(&place.root, AGENT).unwrap_err();
+    let text = words(&lock.keep().unwrap_err());
     assert!(text.contains("zedagent/lock") && text.contains("No space left on device"), "{text}");
     fs::remove_file(ballast).unwrap();
+    lock.keep().unwrap();
+    assert_eq!((holder(), place.root.pid(AGENT).exists()), (Some(std::process::id()), true));
+    drop(lock);
     let (_lock, mut publisher) = place.open();
     publisher.publish(&key("global"), &value("new")).unwrap();
 }
