@@ -110,7 +110,7 @@ impl AgentLock {
         let mut held = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if is_in_place(&held, &self.root.lock(&self.agent)) {
             if !self.root.pid(&self.agent).exists() {
-                // There was no room for either at the start, or somebody has removed it.
+                // The disk was full when the agent started, or somebody has removed the pid file.
                 write_pid(&held, &own_pid())
                     .map_err(|error| StoreError::new("write", &self.root.lock(&self.agent), error))?;
                 write_pid_file(&self.root, &self.agent)?;

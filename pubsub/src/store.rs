@@ -130,7 +130,7 @@ pub fn rename_judged(
     if is_judged(target) {
         return Ok(Renamed::Judged);
     }
-    // A link takes no other file's place. Not every file system can rename so.
+    // A hard link, unlike a rename, never replaces a newer file that is at `path` by now.
     match fs::hard_link(target, path).and_then(|()| fs::remove_file(target)) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Ok(Renamed::Lost(error)),
         Ok(()) | Err(_) => Ok(Renamed::Another),

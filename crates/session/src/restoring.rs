@@ -25,7 +25,7 @@ pub struct Restoring {
     /// In this boot our Node was seen Ready, by the word of this boot's kubelet. Until then a cordon and a slot may date
     /// from the boot before, whoever has renewed them since.
     pub has_been_back: bool,
-    /// The cordon without our annotation that our Node carries is not ours, as the API server says.
+    /// Our Node is cordoned without our annotation, and by its managed fields zedkube did not set this cordon.
     pub is_foreign: bool,
     in_flight: Option<u32>,
     /// How many times in a row the write has failed.

@@ -341,7 +341,8 @@ impl State {
         self.own.as_ref().filter(is_own).is_some_and(is_ownerless) && !self.restoring.is_foreign
     }
 
-    /// Our Node takes no pods, whoever has cordoned it; or that was so when it was last looked at.
+    /// Our Node takes no pods, whoever has cordoned it. Before our Node is read, as after each boot: zedkube remembers a
+    /// cordon or a slot on it.
     pub fn is_cordoned(&self) -> bool {
         self.own.as_ref().map_or_else(|| self.remembered.is_some(), |own| own.cordoned)
     }
