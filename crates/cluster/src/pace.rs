@@ -26,14 +26,12 @@ pub(crate) const LONGEST_PAGE: Duration = Duration::from_mins(1);
 /// Most requests of an agent within any minute.
 const MOST: usize = 60;
 
-/// Most of [`MOST`] that begin a watch, or a list of one, so that some are left for calls. A drain of a node with volumes
-/// begins with nine watches, two requests each: two drains within a minute do not wait.
-const MOST_WATCHES: usize = 44;
+/// Most of [`MOST`] that begin a watch or the list of one, and most that are calls, so that some are left for the other
+/// kind. A drain of a node with volumes begins with nine watches, two requests each: two drains within a minute do not wait.
+/// A node that waits for a slot sends about 25 calls.
+const MOST_OF_A_KIND: usize = 44;
 
-/// Most of [`MOST`] that are calls, so that some are left for watches. A node that waits for a slot sends about 25.
-const MOST_CALLS: usize = 36;
-
-/// Most calls of [`MOST_CALLS`] on which no decision depends, so that a call on which one depends never waits for them alone.
+/// Most calls on which no decision depends, so that a call on which one depends never waits for them alone.
 const MOST_AT_LEISURE: usize = 16;
 
 /// The time that these limits are for.
@@ -84,8 +82,8 @@ struct Shared {
 
 impl Pace {
     /// For an agent, which runs for ever beside many others: at most 60 requests in any minute, of which at most 44 are
-    /// for watches and at most 36 are calls. Evictions, the pages of one list after the first, objects that a drain reads once by name, and the first
-    /// 10 s do not count. A request that is one too many waits.
+    /// for watches and at most 44 are calls. Evictions, the pages of one list after the first, objects that a drain reads
+    /// once by name, and the first 10 s do not count. A request that is one too many waits.
     pub fn of_an_agent() -> Self {
         Self(Arc::new(Shared { sent: Some(Mutex::new(Sent::new(Instant::now()))), ..Shared::default() }))
     }
@@ -211,8 +209,8 @@ impl Sent {
             return None;
         }
         let of_kind = match kind {
-            Kind::Watch => (&mut self.watches, MOST_WATCHES),
-            Kind::Call | Kind::Leisure | Kind::Once(_) | Kind::Free => (&mut self.calls, MOST_CALLS),
+            Kind::Watch => (&mut self.watches, MOST_OF_A_KIND),
+            Kind::Call | Kind::Leisure | Kind::Once(_) | Kind::Free => (&mut self.calls, MOST_OF_A_KIND),
         };
         let leisure = (*kind == Kind::Leisure).then_some((&mut self.at_leisure, MOST_AT_LEISURE));
         let mut counted: Vec<_> = [(&mut self.all, MOST), of_kind].into_iter().chain(leisure).collect();
@@ -231,8 +229,8 @@ impl Sent {
         self.told = Some(now);
         tracing::warn!(
             "this agent has sent {} requests to the API server within a minute, {} of them for watches and their lists, and \
-             may send {MOST}, {MOST_WATCHES} of them for watches and {MOST_CALLS} for the rest: further ones wait; the API \
-             server fails or ends requests, or something changes all the time",
+             may send {MOST}, at most {MOST_OF_A_KIND} for either: further ones wait; the API server fails or ends \
+             requests, or something changes all the time",
             self.all.len(),
             self.watches.len()
         );
@@ -396,10 +394,10 @@ mod tests {
         let read = || Kind::Once("get persistentvolumes a".to_owned());
         for (kinds, most) in [
             (vec![Kind::Watch], 44),
-            (vec![Kind::Call], 36),
+            (vec![Kind::Call], 44),
             (vec![Kind::Leisure], 16),
-            (vec![Kind::Leisure, Kind::Call], 36),
-            (vec![read()], 37),
+            (vec![Kind::Leisure, Kind::Call], 44),
+            (vec![read()], 45),
             (vec![Kind::Watch, Kind::Call], 60),
             (vec![Kind::Watch, Kind::Call, Kind::Leisure, read()], 61),
         ] {
@@ -418,9 +416,9 @@ mod tests {
         let later = begun + START;
         assert_eq!(all(|at| Kind::Once(format!("get persistentvolumes {at}")), later), 1_000);
         assert_eq!(all(|_| Kind::Free, later), 1_000);
-        assert_eq!(all(|_| Kind::Call, later), MOST_CALLS);
+        assert_eq!(all(|_| Kind::Call, later), MOST_OF_A_KIND);
         assert_eq!(all(|_| Kind::Leisure, later), 0, "what is at leisure gives way");
-        assert_eq!(all(|_| Kind::Watch, later), MOST - MOST_CALLS, "calls leave room for watches");
+        assert_eq!(all(|_| Kind::Watch, later), MOST - MOST_OF_A_KIND, "calls leave room for watches");
     }
 
     #[tokio::test(start_paused = true)]
@@ -428,7 +426,7 @@ mod tests {
         let pace = Pace::of_an_agent();
         tokio::time::advance(START).await;
         let begun = Instant::now();
-        for _ in 0..=MOST_CALLS {
+        for _ in 0..=MOST_OF_A_KIND {
             Pace::default().admit(Kind::Call).await;
             pace.admit(Kind::Call).await;
         }
