@@ -115,8 +115,11 @@ pub enum Renamed {
     Lost(io::Error),
 }
 
-/// Renames an input file that was read and judged, durably. Somebody may have put another file in its place since then:
+/// Renames an input file that was read and judged. Somebody may have put another file in its place since then:
 /// `is_judged` tells by the new name, and another one is put back.
+///
+/// After a power cut the file may be at `path` again, if the disk fails: a failed sync does not take the rename back, so it
+/// is no error.
 ///
 /// # Errors
 /// It is not there any more, or cannot be renamed.
@@ -126,7 +129,9 @@ pub fn rename_judged(
     is_judged: impl FnOnce(&Path) -> bool,
 ) -> io::Result<Renamed> {
     fs::rename(path, target)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())?;
+    if let Some(Err(error)) = path.parent().map(sync_folder) {
+        tracing::warn!("a power cut may bring {} back: {error}: {}", path.display(), error.io());
+    }
     if is_judged(target) {
         return Ok(Renamed::Judged);
     }
