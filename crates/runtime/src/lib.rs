@@ -30,7 +30,7 @@ pub mod shown_try;
 pub mod siblings;
 pub mod signals;
 pub mod supervisor;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod topics;
 pub mod zedbox;
