@@ -35,6 +35,12 @@ pub fn node(name: &str) -> Value {
     })
 }
 
+/// The `metadata.managedFields` of a Node that `manager` has cordoned.
+pub fn cordoned_by(manager: &str) -> Value {
+    let fields = json!({"f:spec": {"f:unschedulable": {}}});
+    json!([{"manager": manager, "operation": "Update", "fieldsV1": fields}])
+}
+
 /// A pod without a controller, with the label `app`, bound to `node`; if `node` is empty, it has to be scheduled.
 pub fn pod(name: &str, node: &str) -> Value {
     let mut pod =

@@ -1,4 +1,4 @@
-use fake_cluster::{Effect, FakeCluster, Fault, Reply};
+use fake_cluster::{Effect, FakeCluster, Fault, Reply, objects};
 use serde_json::json;
 
 use super::*;
@@ -207,10 +207,8 @@ async fn an_adoption_reads_again_after_a_conflict_and_not_for_ever() {
 #[tokio::test]
 async fn a_cordon_that_somebody_set_after_us_stays() {
     let managed = |manager: &str| {
-        json!([
-            {"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:metadata": {}}},
-            {"manager": manager, "operation": "Update", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}},
-        ])
+        let kubelet = json!({"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:metadata": {}}});
+        json!([kubelet, objects::cordoned_by(manager)[0]])
     };
     let cases = [
         (managed("ebb-zedkube"), Uncordoned::Changed, None),
@@ -235,8 +233,7 @@ async fn an_adopted_cordon_is_lifted_unless_a_person_set_it_anew() {
         let set = |manager: &str| {
             fake.edit("nodes", "", "edge-a", |node| {
                 node["spec"]["unschedulable"] = json!(true);
-                node["metadata"]["managedFields"] =
-                    json!([{"manager": manager, "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}]);
+                node["metadata"]["managedFields"] = objects::cordoned_by(manager);
             })
             .unwrap();
         };

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Context, defaults};
 use crate::object::{self, at, set};
+use crate::objects;
 use crate::refusal::Refusal;
 use crate::resources::{Resource, StatusField, UpdateRule};
 use crate::store::{Object, Store};
@@ -102,11 +103,7 @@ pub(crate) fn note_manager(before: &Value, after: &mut Value, manager: Option<&s
         return;
     }
     match manager.filter(|_| is_set(after)) {
-        Some(manager) => {
-            let fields = json!({"f:spec": {"f:unschedulable": {}}});
-            let entry = json!({"manager": manager, "operation": "Update", "fieldsV1": fields});
-            set(after, &["metadata", "managedFields"], json!([entry]));
-        }
+        Some(manager) => set(after, &["metadata", "managedFields"], objects::cordoned_by(manager)),
         None => drop(object::remove(after, &["metadata", "managedFields"])),
     }
 }
