@@ -13,8 +13,6 @@ use crate::slots::{Holder, SlotTable, is_out_for};
 /// What counts against the limit of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey<'a> {
-    /// For each holder of the table, whether another node has taken its slot for free.
-    pub passed_over: Vec<bool>,
     /// Nodes without an entry that counts that are down for less than `slots.down-max`: they count as well.
     pub down: Vec<&'a NodeView>,
     /// Nodes without an entry that counts that zedkube has taken out of service: they count as well. Their entry was lost,
@@ -33,9 +31,8 @@ pub fn survey<'a>(
     group: Option<&str>,
     down_max: Duration,
 ) -> Survey<'a> {
-    let passed_over: Vec<bool> = table.holders.iter().map(|holder| table.is_passed_over(holder)).collect();
-    let held = table.holders.iter().zip(&passed_over).filter(|(_, is_passed)| !**is_passed);
-    let counting: Vec<&Holder> = held.map(|(holder, _)| holder).collect();
+    let held = table.holders.iter().filter(|holder| !table.is_passed_over(holder));
+    let counting: Vec<&Holder> = held.collect();
     // What a Node of this name has left that was deleted counts like what cannot be read.
     let is_of = |holder: &Holder, node: &NodeView| {
         holder.node == node.name && (holder.node_uid == node.uid || is_in_use(node))
@@ -49,7 +46,7 @@ pub fn survey<'a>(
     let is_out = |node: &&NodeView| is_out_for(node, group) && !holds(node) && !is_down(node);
     let cordoned: Vec<&NodeView> = nodes.iter().filter(is_out).collect();
     let taken = down.len() + cordoned.len() + nodes.iter().filter(|node| holds(node)).count();
-    Survey { passed_over, down, cordoned, taken }
+    Survey { down, cordoned, taken }
 }
 
 /// The node is down, or zedkube has taken it out of service: another one that goes down now makes two.

@@ -87,7 +87,7 @@ impl SlotTable {
     }
 
     /// Names of the other nodes whose entries say that this one was abandoned, as it is now or later.
-    pub(crate) fn passed_over_by(&self, holder: &Holder) -> Vec<String> {
+    pub fn passed_over_by(&self, holder: &Holder) -> Vec<String> {
         let said = self.statements_on(holder).filter(|(_, renewal)| holder.renewal <= *renewal);
         let names: BTreeSet<&String> = said.map(|(by, _)| &by.node).collect();
         names.into_iter().cloned().collect()
@@ -136,10 +136,10 @@ impl SlotTable {
         }
     }
 
-    /// Names of the nodes that hold a slot, or may hold one.
+    /// Names of the nodes that hold a slot, or may hold one. Whether a node that was passed over still holds one is known
+    /// to that node alone.
     pub fn names(&self) -> Vec<String> {
-        let held = self.holders.iter().filter(|holder| !self.is_passed_over(holder));
-        held.map(|holder| &holder.node).chain(&self.unreadable).cloned().collect()
+        self.holders.iter().map(|holder| &holder.node).chain(&self.unreadable).cloned().collect()
     }
 
     /// This node's next entry. Its Renewal is greater than that of the last one, so it counts again if that was passed over.

@@ -47,6 +47,8 @@ struct Entry {
     holder: Holder,
     /// `held`, or `passed over`: another node has taken over this slot.
     slot: &'static str,
+    /// The nodes whose entries say so.
+    passed_over_by: Vec<String>,
     /// State of its node now.
     now: String,
     /// True if its node is down, or cordoned by zedkube.
@@ -99,16 +101,18 @@ fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limits: &Policy) -
         let now = node.map_or_else(|| "gone: not counted".to_owned(), node_state);
         (now, node.is_some_and(is_in_use))
     };
-    let entry = |holder: &Holder, slot| {
+    let entry = |(holder, kept): (&Holder, &session::slots::Holder)| {
         let (now, in_use) = seen(&holder.node);
-        Entry { holder: holder.clone(), slot, now, in_use }
+        let is_passed_over = table.is_passed_over(kept);
+        let slot = if is_passed_over { "passed over" } else { "held" };
+        let passed_over_by = if is_passed_over { table.passed_over_by(kept) } else { vec![] };
+        Entry { holder: holder.clone(), slot, passed_over_by, now, in_use }
     };
-    let current = slots.holders.iter().zip(&survey.passed_over);
-    let current = current.map(|(holder, passed)| entry(holder, if *passed { "passed over" } else { "held" }));
     let damaged = |Unreadable { node, why }: &Unreadable| {
         let (now, in_use) = seen(node);
         Damaged { node: node.clone(), why: why.clone(), now, in_use }
     };
+    let has_no_entry = |node: &&&NodeView| table.of(&node.name).is_none();
     let bare = |node: &&NodeView| Bare {
         node: node.name.clone(),
         node_uid: node.uid.clone(),
@@ -119,10 +123,10 @@ fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limits: &Policy) -
         config_map: format!("{}/{}", map.namespace, map.name()),
         limit: limits.slots_limit,
         taken: survey.taken,
-        holders: current.collect(),
+        holders: slots.holders.iter().zip(&table.holders).map(entry).collect(),
         unreadable: slots.unreadable.iter().map(damaged).collect(),
-        down: survey.down.iter().map(bare).collect(),
-        cordoned: survey.cordoned.iter().map(bare).collect(),
+        down: survey.down.iter().filter(has_no_entry).map(bare).collect(),
+        cordoned: survey.cordoned.iter().filter(has_no_entry).map(bare).collect(),
     }
 }
 
@@ -134,7 +138,9 @@ fn render(document: &Document) -> String {
     let head = format!("{who}group {group}: {taken} taken, {of} (ConfigMap {config_map})\n");
     let of_holder = |entry: &Entry| {
         let Holder { node, boot_id, renewal, .. } = &entry.holder;
-        [node.clone(), entry.slot.to_owned(), short(boot_id), renewal.to_string(), entry.now.clone()]
+        let by = entry.passed_over_by.join(", ");
+        let slot = if by.is_empty() { entry.slot.to_owned() } else { format!("{} by {by}", entry.slot) };
+        [node.clone(), slot, short(boot_id), renewal.to_string(), entry.now.clone()]
     };
     let bare = |node: &str, slot: &str, now: &str| {
         [node.to_owned(), slot.to_owned(), "-".to_owned(), "-".to_owned(), now.to_owned()]

@@ -60,9 +60,10 @@ fn who_has_a_slot_and_who_counts_besides() {
 fn entries_that_are_not_as_usual() {
     let nodes = [
         node("edge-a", None, Some("zedkube")),
-        node("edge-b", None, None),
+        NodeView { slots_group: None, ..node("edge-b", None, Some("zedkube")) },
         node("edge-c", None, None),
         node("edge-d", None, Some("zedkube")),
+        node("edge-e", None, None),
     ];
     let passed = |name: &str, renewal| cluster::PassedOver {
         node: name.to_owned(),
@@ -72,13 +73,15 @@ fn entries_that_are_not_as_usual() {
     let unreadable = |name: &str| Unreadable { node: name.to_owned(), why: "is not an entry".to_owned() };
     let slots = Slots {
         holders: vec![
-            Holder { passed_over: vec![passed("edge-b", 17)], ..holder("edge-a") },
+            Holder { passed_over: vec![passed("edge-b", 17), passed("edge-e", 17)], ..holder("edge-a") },
             holder("edge-b"),
+            holder("edge-e"),
         ],
         unreadable: vec![unreadable("edge-c"), unreadable("edge-d"), unreadable("\u{1b}[2J")],
         ..Slots::default()
     };
-    // edge-b has lost its slot; edge-c is in service, so that nonsense in its entry does not count.
+    // Of the two that were passed over, edge-b is cordoned by zedkube and counts all the same, once. edge-c is in service,
+    // so that nonsense in its entry does not count.
     insta::assert_snapshot!(render(&document(&map(), &slots, &nodes, &Policy::device())));
 }
 
