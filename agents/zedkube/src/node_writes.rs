@@ -113,6 +113,7 @@ async fn carry_out(
                     "cordonNode: {node} stays cordoned: annotation ebb.dev/keep-cordoned is on it, or somebody has \
                      cordoned it after us"
                 ),
+                Ok(Uncordoned::NotOurs) => tracing::info!("cordonNode: {node} has no cordon of ours"),
                 Ok(_) => tracing::info!("cordonNode: {node} is not cordoned by us any more"),
                 Err(error) => tracing::warn!("cordonNode: cannot uncordon {node}: {error}"),
             }

@@ -225,6 +225,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_the_site_has_decided_on_is_not_shown() {
+        let (preflights, time) = (Preflights::new(), ShownTime::new(Moment(0), jiff::Timestamp::UNIX_EPOCH));
+        let problem = |what| Problem { what, text: String::new(), hint: "" };
+        let problems = vec![problem(Check::Confinement), problem(Check::Rights)];
+        preflights.tell.send_replace(Some((Moment(0), Found { problems, days_left: None })));
+        let shown = |is_unconfined| {
+            let found = preflights.found(&time, false, is_unconfined);
+            found.map(|found| found.problems.into_iter().map(|problem| problem.what).collect::<Vec<_>>())
+        };
+        assert_eq!(shown(false), None, "a device that is in no cluster");
+        preflights.follow(&State::new(Member::Yes, String::new(), Moment(0)));
+        assert_eq!(
+            shown(false),
+            Some(vec![Check::Confinement.word().to_owned(), Check::Rights.word().to_owned()])
+        );
+        assert_eq!(shown(true), Some(vec![Check::Rights.word().to_owned()]));
+    }
+
+    #[test]
     fn when_it_is_tried_again() {
         let subject = |refusal: &str, generation| Subject {
             is_member: true,

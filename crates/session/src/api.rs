@@ -49,7 +49,7 @@ impl Api {
                 self.has_not_answered(now);
                 self.outage.failed(now).then_some(drain::Event::ApiAway)
             }
-            None | Some(CallError::Denied(_) | CallError::Other(_)) => {
+            None | Some(CallError::Denied(_) | CallError::Elsewhere(_) | CallError::Other(_)) => {
                 (self.away_before, self.away_since) = (None, None);
                 let is_back = self.outage.answered();
                 if is_back {

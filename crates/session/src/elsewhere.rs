@@ -31,8 +31,10 @@ pub(crate) fn judged(state: &mut State, event: Event) -> Event {
     match &state.cluster {
         Some(begun) if look.cluster.as_ref() != Some(begun) => {
             if !may_move(state) {
-                let denied = CallError::Denied(refusal(begun, look.cluster.as_deref()));
-                return Event::NodesListed { serial, result: Err(denied) };
+                let text = refusal(begun, look.cluster.as_deref());
+                let is_known = look.cluster.is_some();
+                let why = if is_known { CallError::Elsewhere(text) } else { CallError::Denied(text) };
+                return Event::NodesListed { serial, result: Err(why) };
             }
             if look.cluster.is_some() {
                 leave(state);

@@ -56,7 +56,7 @@ fn looked(waiting: &mut Waiting, result: &Result<NodeList, CallError>, context: 
             waiting.no_peer_since = None;
             match call_error {
                 CallError::Unreachable(_) => Next::Stay,
-                CallError::Denied(text) | CallError::Other(text) => {
+                CallError::Denied(text) | CallError::Elsewhere(text) | CallError::Other(text) => {
                     waiting.denials = waiting.denials.saturating_add(1);
                     waiting.denied.clone_from(text);
                     if waiting.denials >= context.policy.cordon_tries { fail(text) } else { Next::Stay }

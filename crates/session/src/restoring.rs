@@ -78,9 +78,7 @@ impl Restoring {
     /// Notes the answer to an uncordon. True if our cordon is gone now.
     pub(crate) fn uncordoned(&mut self, serial: u32, result: &Result<(), String>, now: Moment) -> bool {
         let is_done = self.answered(serial, result.as_ref().err(), now);
-        if is_done {
-            *self = Self::default();
-        }
+        self.may_be_cordoned &= !is_done;
         is_done
     }
 
@@ -99,7 +97,7 @@ impl Restoring {
         }
         self.failures = 0;
         self.error.clear();
-        // Somebody may remove our annotation as often as we write it.
+        // Somebody may take back as often as we write.
         self.next = now + FIRST_PAUSE;
         true
     }

@@ -271,7 +271,10 @@ impl SlotLease {
                 self.table = None;
                 self.came_to_nothing(nodes.own, context);
                 if let SlotError::Failed(
-                    CallError::Unreachable(text) | CallError::Denied(text) | CallError::Other(text),
+                    CallError::Unreachable(text)
+                    | CallError::Denied(text)
+                    | CallError::Elsewhere(text)
+                    | CallError::Other(text),
                 ) = call_error
                 {
                     self.error.clone_from(text);

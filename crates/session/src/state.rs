@@ -424,6 +424,8 @@ pub struct NodesError {
     pub identity: String,
     /// Why the nodes could not be listed or ours not be read; empty if that worked.
     pub refused: String,
+    /// The server is that of another cluster than the one in which the drain began.
+    pub is_elsewhere: bool,
 }
 
 /// A node that may still carry our cordon or our slot.

@@ -192,9 +192,12 @@ fn membership(state: &mut State, listed: Option<Listed>) {
 fn reached(state: &mut State, serial: u32, call_error: Option<&CallError>, context: &mut StepContext<'_>) {
     let next = context.now + wants::pause_between_looks(state, call_error.is_some());
     state.api.answered(serial, next);
+    state.nodes_error.is_elsewhere = matches!(call_error, Some(CallError::Elsewhere(_)));
     match call_error {
         None => state.nodes_error.refused.clear(),
-        Some(CallError::Denied(text) | CallError::Other(text)) => state.nodes_error.refused.clone_from(text),
+        Some(CallError::Denied(text) | CallError::Elsewhere(text) | CallError::Other(text)) => {
+            state.nodes_error.refused.clone_from(text);
+        }
         Some(CallError::Unreachable(_)) => {}
     }
     heard(state, call_error, context);

@@ -22,11 +22,13 @@ const QUIET: Duration = Duration::from_mins(1);
 
 /// True if the next call has to list all nodes, not only read ours.
 pub(crate) fn wants_all_nodes(state: &State) -> bool {
+    if !state.nodes_error.refused.is_empty() {
+        // It may be another cluster's server that refuses, which only a list shows.
+        return true;
+    }
     match &state.phase {
         Phase::Idle | Phase::Waiting(_) => true,
         Phase::Complete { outcome: Outcome::NoSchedulablePeer, .. } => true,
-        // It may be another cluster's server that refuses.
-        Phase::Failed(_) if !state.nodes_error.refused.is_empty() => true,
         Phase::Cordoning(_)
         | Phase::Attempting { .. }
         | Phase::Pausing { .. }

@@ -38,6 +38,9 @@ pub fn reason(state: &State) -> String {
 /// One sentence that says what a person can do next; empty if nothing is needed.
 pub fn hint(state: &State) -> String {
     let text = match &state.phase {
+        _ if state.nodes_error.is_elsewhere => {
+            "put the old kubeconfig back, or take the request back (ebb cancel) and ask again"
+        }
         Phase::Waiting(waiting) => waiting_hint(state, waiting),
         Phase::Cordoning(cordoning) if cordoning.failures > 0 => {
             "see the reason; zedkube tries again by itself"
@@ -63,8 +66,7 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
         };
     }
     if waiting.denials > 0 {
-        return "give zedkube's user the right that the reason names; if the kubeconfig leads to another cluster: put the \
-                old one back, or take the request back (ebb cancel) and ask again";
+        return "give zedkube's user the right that the reason names";
     }
     match waiting.stage {
         Stage::Api if waiting.unknown.is_some() => {

@@ -34,6 +34,11 @@ fn any_trouble() -> impl Strategy<Value = CallError> {
     ]
 }
 
+/// The cluster to which a list belongs, if that is known.
+fn any_cluster() -> impl Strategy<Value = Option<&'static str>> {
+    prop_oneof![8 => Just(Some("first")), 1 => Just(Some("second")), 1 => Just(None)]
+}
+
 fn any_requests() -> impl Strategy<Value = Vec<Request>> {
     let requester = |r| {
         move |on: bool, at: u8| {
@@ -78,7 +83,7 @@ fn any_snapshot() -> impl Strategy<Value = Arc<Snapshot>> {
 #[derive(Clone, Debug)]
 enum Draft {
     Plain(Event),
-    NodesListed(bool, bool, Result<Vec<NodeView>, CallError>),
+    NodesListed(bool, bool, Option<&'static str>, Result<Vec<NodeView>, CallError>),
     Probed(bool, Result<Option<NodeView>, CallError>),
     Cordoned(bool, Result<Cordoned, CallError>),
     Uncordoned(bool, Result<(), String>),
@@ -111,8 +116,8 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         4 => any_requests().prop_map(|requests| Draft::Plain(Event::Requests(requests))),
         6 => any_snapshot().prop_map(|snapshot| Draft::Plain(Event::Drain(drain::Event::Snapshot(snapshot)))),
         6 => Just(Draft::Plain(Event::Tick)),
-        6 => (current(), current(), prop::result::maybe_err(nodes, any_trouble()))
-            .prop_map(|(current, has_own, result)| Draft::NodesListed(current, has_own, result)),
+        6 => (current(), current(), any_cluster(), prop::result::maybe_err(nodes, any_trouble()))
+            .prop_map(|(current, has_own, cluster, result)| Draft::NodesListed(current, has_own, cluster, result)),
         3 => (current(), prop::result::maybe_err(prop::option::of(any_node()), any_trouble()))
             .prop_map(|(current, result)| Draft::Probed(current, result)),
         6 => (current(), prop::result::maybe_err(cordoned, any_trouble()))
@@ -193,12 +198,12 @@ fn event(draft: Draft, state: &State) -> Event {
     let attempt = drain::progress::attempt(&state.drain).map(drain::state::Attempt::number);
     match draft {
         Draft::Plain(event) => event,
-        Draft::NodesListed(current, has_own, result) => Event::NodesListed {
+        Draft::NodesListed(current, has_own, cluster, result) => Event::NodesListed {
             serial: serial(current, state.api.asked),
             result: result.map(|nodes| {
                 let none = || NoNode { why: "n".into(), may_join: current };
                 let own = has_own.then(|| nodes[0].clone()).ok_or_else(none);
-                NodeList { own, nodes, cluster: None }
+                NodeList { own, nodes, cluster: cluster.map(str::to_owned) }
             }),
         },
         Draft::Probed(current, result) => Event::Probed { serial: serial(current, state.api.asked), result },
@@ -429,6 +434,20 @@ impl Seen<'_> {
         }
     }
 
+    /// Nothing that another cluster says about its nodes counts for a drain.
+    fn a_drain_stays_in_its_cluster(&self, event: &Event) {
+        let Event::NodesListed { result: Ok(look), .. } = event else { return };
+        let is_begun = !matches!(self.before.phase, Phase::Idle | Phase::Waiting(_) | Phase::Failed(_));
+        if is_begun && self.before.cluster.is_some() && look.cluster != self.before.cluster {
+            let seen = |state: &State| (state.cluster.clone(), state.own.clone(), state.nodes.clone());
+            assert_eq!(seen(self.after), seen(self.before));
+            assert!(
+                self.after.published.status != DrainStatus::Complete
+                    || self.before.published.status == DrainStatus::Complete
+            );
+        }
+    }
+
     fn a_cordon_that_was_sent_is_remembered(&self) {
         if self.has(|effect| matches!(effect, Effect::Cordon { .. })) {
             assert!(self.after.restoring.may_be_cordoned);
@@ -459,6 +478,7 @@ impl Seen<'_> {
         self.nobody_asks_means_idle();
         self.a_member_becomes_none_only_while_nobody_asks();
         self.nothing_is_undone_after_the_point_of_no_return();
+        self.a_drain_stays_in_its_cluster(event);
         self.a_cordon_that_was_sent_is_remembered();
         self.something_will_happen();
     }

@@ -46,6 +46,14 @@ fn only_the_cluster_in_which_a_drain_began_counts_for_it() {
             assert_eq!((sim.state.cluster.as_deref(), sim.state.phase.name()), (Some("first"), phase));
             let refused = &sim.state.nodes_error.refused;
             assert!(refused.contains(other.unwrap_or("may not get namespaces")), "{phase}: {refused}");
+            let hint = words::hint(&sim.state);
+            let advice = if other.is_some() {
+                "put the old kubeconfig back"
+            } else {
+                "the right that the reason names"
+            };
+            let is_said = hint.contains(advice) || (other.is_none() && phase != "Waiting");
+            assert!(is_said, "{phase} {other:?}: {hint}");
         }
         let restarted = resume(sim.recorded.clone(), Member::Yes, "boot".into(), sim.now);
         assert_eq!(restarted.cluster.as_deref(), Some("first"), "{phase}, after a restart");

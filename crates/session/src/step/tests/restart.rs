@@ -194,7 +194,7 @@ fn an_unannotated_cordon_is_adopted_where_no_zedkube_of_ours_ever_ran() {
 /// R5: somebody has removed the annotation while the node was down.
 #[test]
 fn a_cordon_without_its_annotation_is_taken_back_if_the_server_says_that_it_is_ours() {
-    for is_ours in [true, false] {
+    for (is_ours, boots) in [(true, true), (false, true), (false, false)] {
         let mut sim = Sim::new();
         sim.reboot();
         sim.pass(10 * SECOND);
@@ -202,8 +202,13 @@ fn a_cordon_without_its_annotation_is_taken_back_if_the_server_says_that_it_is_o
         sim.set(Fault::CordonOfOthers, !is_ours);
         sim.own.cordoned_by = None;
         let remembered = sim.state.remembered.clone();
-        sim.boot("next");
+        if boots {
+            sim.boot("next");
+        } else {
+            sim.restart();
+        }
         sim.state.remembered = remembered;
+        sim.ask(&[]);
         sim.pass(10 * MINUTE);
         assert_eq!((sim.own.cordoned, sim.state.is_cordoned()), (!is_ours, !is_ours));
         assert_eq!((sim.state.remembered.is_none(), sim.holders()), (true, vec![]));
