@@ -118,8 +118,8 @@ pub enum Renamed {
 /// Renames an input file that was read and judged. Somebody may have put another file in its place since then:
 /// `is_judged` tells by the new name, and another one is put back.
 ///
-/// After a power cut the file may be at `path` again, if the disk fails: a failed sync does not take the rename back, so it
-/// is no error.
+/// The rename is made durable if the disk allows it. If it does not, that is logged and no error, because the file has its
+/// new name all the same: only a power cut may bring it back to `path`.
 ///
 /// # Errors
 /// It is not there any more, or cannot be renamed.

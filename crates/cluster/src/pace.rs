@@ -31,7 +31,7 @@ const MOST: usize = 60;
 /// A node that waits for a slot sends about 25 calls.
 const MOST_OF_A_KIND: usize = 44;
 
-/// Most calls on which no decision depends, so that a call on which one depends never waits for them alone.
+/// Most calls within any minute on which no decision depends, so that a call on which one depends never waits for them alone.
 const MOST_AT_LEISURE: usize = 16;
 
 /// The time that these limits are for.
@@ -229,8 +229,8 @@ impl Sent {
         self.told = Some(now);
         tracing::warn!(
             "this agent has sent {} requests to the API server within a minute, {} of them for watches and their lists, and \
-             may send {MOST}, at most {MOST_OF_A_KIND} for either: further ones wait; the API server fails or ends \
-             requests, or something changes all the time",
+             may send {MOST}, at most {MOST_OF_A_KIND} for watches and {MOST_OF_A_KIND} for the rest: further ones wait; the \
+             API server fails or ends requests, or something changes all the time",
             self.all.len(),
             self.watches.len()
         );

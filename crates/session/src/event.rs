@@ -171,7 +171,7 @@ pub enum CallError {
     Unreachable(String),
     /// The server refused the call; the text names the missing right.
     Denied(String),
-    /// The server is that of another cluster than the one in which the drain began; the text names both.
+    /// The API server belongs to another cluster than the one in which the drain began; the text names both.
     Elsewhere(String),
     /// Any other failure.
     Other(String),

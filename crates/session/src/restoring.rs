@@ -97,7 +97,7 @@ impl Restoring {
         }
         self.failures = 0;
         self.error.clear();
-        // Somebody may take back as often as we write.
+        // Somebody may undo each of our writes to the Node at once.
         self.next = now + FIRST_PAUSE;
         true
     }

@@ -31,8 +31,8 @@ pub fn survey<'a>(
     group: Option<&str>,
     down_max: Duration,
 ) -> Survey<'a> {
-    let held = table.holders.iter().filter(|holder| !table.is_passed_over(holder));
-    let counting: Vec<&Holder> = held.collect();
+    let counting: Vec<&Holder> =
+        table.holders.iter().filter(|holder| !table.is_passed_over(holder)).collect();
     // What a Node of this name has left that was deleted counts like what cannot be read.
     let is_of = |holder: &Holder, node: &NodeView| {
         holder.node == node.name && (holder.node_uid == node.uid || is_in_use(node))

@@ -424,7 +424,7 @@ pub struct NodesError {
     pub identity: String,
     /// Why the nodes could not be listed or ours not be read; empty if that worked.
     pub refused: String,
-    /// The server is that of another cluster than the one in which the drain began.
+    /// The nodes could not be listed because the kubeconfig leads to another cluster than the one in which the drain began.
     pub is_elsewhere: bool,
 }
 

@@ -36,7 +36,7 @@ pub fn node(name: &str) -> Value {
 }
 
 /// The `metadata.managedFields` of a Node that `manager` has cordoned.
-pub fn cordoned_by(manager: &str) -> Value {
+pub fn managed_cordon(manager: &str) -> Value {
     let fields = json!({"f:spec": {"f:unschedulable": {}}});
     json!([{"manager": manager, "operation": "Update", "fieldsV1": fields}])
 }

@@ -47,7 +47,7 @@ struct Entry {
     holder: Holder,
     /// `held`, or `passed over`: another node has taken over this slot.
     slot: &'static str,
-    /// The nodes whose entries say so.
+    /// The nodes whose entries say that this one was passed over.
     passed_over_by: Vec<String>,
     /// State of its node now.
     now: String,
@@ -101,17 +101,18 @@ fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limits: &Policy) -
         let now = node.map_or_else(|| "gone: not counted".to_owned(), node_state);
         (now, node.is_some_and(is_in_use))
     };
-    let entry = |(holder, kept): (&Holder, &session::slots::Holder)| {
+    let entry = |(holder, judged): (&Holder, &session::slots::Holder)| {
         let (now, in_use) = seen(&holder.node);
-        let is_passed_over = table.is_passed_over(kept);
+        let is_passed_over = table.is_passed_over(judged);
         let slot = if is_passed_over { "passed over" } else { "held" };
-        let passed_over_by = if is_passed_over { table.passed_over_by(kept) } else { vec![] };
+        let passed_over_by = if is_passed_over { table.passed_over_by(judged) } else { vec![] };
         Entry { holder: holder.clone(), slot, passed_over_by, now, in_use }
     };
     let damaged = |Unreadable { node, why }: &Unreadable| {
         let (now, in_use) = seen(node);
         Damaged { node: node.clone(), why: why.clone(), now, in_use }
     };
+    // A node whose entry was passed over has a line already, also if it is down or cordoned.
     let has_no_entry = |node: &&&NodeView| table.of(&node.name).is_none();
     let bare = |node: &&NodeView| Bare {
         node: node.name.clone(),

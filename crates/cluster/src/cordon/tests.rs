@@ -208,7 +208,7 @@ async fn an_adoption_reads_again_after_a_conflict_and_not_for_ever() {
 async fn a_cordon_that_somebody_set_after_us_stays() {
     let managed = |manager: &str| {
         let kubelet = json!({"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:metadata": {}}});
-        json!([kubelet, objects::cordoned_by(manager)[0]])
+        json!([kubelet, objects::managed_cordon(manager)[0]])
     };
     let cases = [
         (managed("ebb-zedkube"), Uncordoned::Changed, None),
@@ -233,7 +233,7 @@ async fn an_adopted_cordon_is_lifted_unless_a_person_set_it_anew() {
         let set = |manager: &str| {
             fake.edit("nodes", "", "edge-a", |node| {
                 node["spec"]["unschedulable"] = json!(true);
-                node["metadata"]["managedFields"] = objects::cordoned_by(manager);
+                node["metadata"]["managedFields"] = objects::managed_cordon(manager);
             })
             .unwrap();
         };

@@ -103,7 +103,7 @@ pub(crate) fn note_manager(before: &Value, after: &mut Value, manager: Option<&s
         return;
     }
     match manager.filter(|_| is_set(after)) {
-        Some(manager) => set(after, &["metadata", "managedFields"], objects::cordoned_by(manager)),
+        Some(manager) => set(after, &["metadata", "managedFields"], objects::managed_cordon(manager)),
         None => drop(object::remove(after, &["metadata", "managedFields"])),
     }
 }

@@ -312,7 +312,7 @@ impl World {
         tell(node, if is_cordoned { "a person cordons the node" } else { "a person uncordons the node" });
         self.cluster.edit("nodes", "", node, |node| {
             node["spec"]["unschedulable"] = if is_cordoned { json!(true) } else { Value::Null };
-            let managers = if is_cordoned { objects::cordoned_by("kubectl-cordon") } else { Value::Null };
+            let managers = if is_cordoned { objects::managed_cordon("kubectl-cordon") } else { Value::Null };
             node["metadata"]["managedFields"] = managers;
             if !is_cordoned {
                 node["metadata"]["annotations"][KEEP_CORDONED] = Value::Null;
