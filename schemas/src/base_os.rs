@@ -179,6 +179,8 @@ pub struct BaseOsHold {
     pub release: String,
     /// Time of the next try after a failure; unset if there will be none.
     pub next_try: GoTime,
+    /// As in [`crate::DeviceOpStatus`]: seconds after which the activation goes on WITHOUT a drain.
+    pub undrained_in_seconds: Option<u64>,
     /// The source that wants the image.
     pub source: Source,
     /// The boot in which this was written: nodeagent ignores a status of another boot.

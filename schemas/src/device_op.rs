@@ -228,6 +228,9 @@ pub struct DeviceOpStatus {
     pub release: String,
     /// Time of the next try after a failure; unset if there will be none.
     pub next_try: GoTime,
+    /// Seconds after which the operation goes on WITHOUT a drain, because zedkube does not run or hangs; counted from
+    /// the writing of this file, which is repeated every few seconds. Null if it waits without limit.
+    pub undrained_in_seconds: Option<u64>,
     /// An operator said `--without-record`: the operation may be carried out although `/persist` takes no record of it.
     /// The next boot, whatever caused it, counts the operation as done.
     pub without_record: bool,

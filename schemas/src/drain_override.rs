@@ -66,7 +66,10 @@ impl DrainOverride {
         match self.order() {
             Some(DrainOrder::Complete(_)) if report.spent_order.is_some() => true,
             Some(DrainOrder::Complete(_)) => {
-                let is_taken = report.forcing.is_some() || report.outcome == Some(Outcome::Forced);
+                let is_forced = |line: &RequestLine| line.outcome == Some(Outcome::Forced);
+                let is_used = || self.requests(report).any(is_forced);
+                let is_taken =
+                    report.forcing.is_some() || report.outcome == Some(Outcome::Forced) || is_used();
                 is_taken && self.requests(report).all(|line| line.answer != DrainStatus::Unknown)
             }
             Some(DrainOrder::Disable) => report.disabled.is_some(),

@@ -240,6 +240,14 @@ impl DeviceAction {
     /// Limit of tries of a command in one boot. A method may restart everything except the kernel, as a soft
     /// reboot does. The command is then still pending, and without a limit the device would reboot again and again.
     pub const MOST_TRIES: u32 = 3;
+
+    /// The only entry of `Means` in a dry run: the action is written to a file, and the device stays up.
+    pub const DRY_RUN: &str = "dry run";
+
+    /// True if actions are only written to a file (setting `device.dry-run`).
+    pub fn is_dry_run(&self) -> bool {
+        self.means.as_ref().is_some_and(|means| means.iter().any(|name| name == Self::DRY_RUN))
+    }
 }
 
 impl Topic for DeviceAction {

@@ -57,6 +57,53 @@ impl Outcome {
     }
 }
 
+/// What keeps a drain from going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum HeldBy {
+    /// The API server does not answer.
+    ApiServer,
+    /// zedkube has no kubeconfig, and this machine runs a kubelet.
+    Kubeconfig,
+    /// The API server does not let zedkube read the nodes.
+    Rights,
+    /// No Node of the cluster could be told to be this machine's.
+    Identity,
+    /// The kubeconfig leads to another cluster than the one in which the drain began.
+    OtherCluster,
+    /// The site's health command does not pass.
+    Health,
+    /// Other nodes have all slots.
+    Slot,
+    /// The table of the slots cannot be read or written.
+    SlotTable,
+    /// No other node can take the pods.
+    Peers,
+    /// The Node cannot be changed: it is not cordoned, or not uncordoned.
+    Cordon,
+    /// Pods do not leave: `Blockers` says why.
+    Pods,
+    /// All pods have left, and a volume has stayed attached for more than a minute.
+    Volumes,
+    /// zedkube cannot write its record.
+    Record,
+    /// A call of zedkube does not end.
+    Call,
+}
+
+/// One trouble that keeps pods on the node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Blocker {
+    /// The trouble, such as `budget shop/db: 3 of 3 healthy, needs 3`.
+    pub what: String,
+    /// What a person can do; empty if nothing is known.
+    pub hint: String,
+    /// Number of pods that it keeps.
+    pub pods: u32,
+    /// Some of these pods, as `namespace/name`; at most 3.
+    pub examples: Vec<String>,
+}
+
 /// zedkube's report. Key `global`. The times are for people; no decision depends on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
@@ -86,6 +133,11 @@ pub struct NodeDrainReport {
     /// What a request for a drain meets now, if the node cannot be drained for it at once: when the device goes down
     /// `WITHOUT a drain`, or what is waited for, and why. Empty if it can, and from the cordon on.
     pub outlook: String,
+    /// What keeps this drain from going on, or would keep the next one; null if nothing does. `Reason` and `Hint` are
+    /// about the same.
+    pub held_by: Option<HeldBy>,
+    /// Since when the API server has not answered; unset if it answers.
+    pub api_away_since: GoTime,
     /// Whether this device is part of a cluster.
     pub member: Member,
     /// Set while an operator has switched drains off.
@@ -103,13 +155,16 @@ pub struct NodeDrainReport {
     pub drain_attempt: u32,
     /// The attempts that have ended.
     pub attempts: Vec<Attempt>,
-    /// When the running attempt gives up.
+    /// When the running attempt gives up. In phase `Waiting`: when the node counts as complete WITHOUT a drain; unset if
+    /// it does not.
     pub deadline: GoTime,
     /// Number of pods by stage.
     pub progress: Progress,
     /// The pods of the node.
     pub pods: Vec<PodLine>,
-    /// Reasons why pods do not leave.
+    /// The troubles that keep pods here, the one with the most pods first; at most 16.
+    pub blockers: Vec<Blocker>,
+    /// Reasons why pods do not leave, one entry for each pod.
     pub blocked: Vec<Blocked>,
     /// Volumes that the drain waits for.
     pub volumes: Vec<VolumeLine>,

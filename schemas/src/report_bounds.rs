@@ -64,6 +64,11 @@ impl NodeDrainReport {
             shorten(&mut request.by);
         }
         self.attempts.iter_mut().for_each(|attempt| shorten(&mut attempt.error));
+        for blocker in &mut self.blockers {
+            shorten(&mut blocker.what);
+            shorten(&mut blocker.hint);
+            blocker.examples.iter_mut().for_each(shorten);
+        }
         self.pods.iter_mut().for_each(shorten_pod);
         self.blocked.iter_mut().for_each(shorten_blocked);
         for volume in &mut self.volumes {

@@ -103,6 +103,7 @@ fn needs(next: &State, facts: &Facts, policy: Policy) -> Needs {
 
 fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
     let (state, blocked_by, release) = words(next, facts);
+    let is_at_gate = next.phase == Phase::Deferred && next.obstacle.is_empty();
     let hold = BaseOsHold {
         schema_version: SCHEMA_VERSION,
         content_tree_uuid: next.record.current_uuid().unwrap_or_default().to_owned(),
@@ -111,6 +112,7 @@ fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
         blocked_by,
         release,
         next_try: next.next_try.map_or(GoTime::ZERO, |next_try| next_try.shown),
+        undrained_in_seconds: facts.drain.undrained_in_seconds().filter(|_| is_at_gate),
         source: source(next, facts),
         boot_id: next.record.boot_id.clone(),
     };

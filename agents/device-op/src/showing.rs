@@ -119,6 +119,7 @@ fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
         blocked_by,
         release,
         next_try: next.next_try.map_or(GoTime::ZERO, |next_try| next_try.shown),
+        undrained_in_seconds: facts.drain.undrained_in_seconds().filter(|_| next.phase == Phase::Deferred),
         without_record: current.is_some_and(|current| current.without_record),
         done: next.record.done.clone(),
         commands: all_kinds().filter_map(|kind| line(next, kind, facts)).collect(),

@@ -37,7 +37,11 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show the drain state of this node and the reason for it
+    /// Show what is wrong with this node, what to type, and how far its drain is
+    ///
+    /// Exit codes: 0 idle or drained; 1 the files do not tell (an agent does not run, a file is refused); 3 in progress;
+    /// 4 no right to read the files; 5 something holds the drain up, or would hold the next one up; 6 failed; 7 the device
+    /// goes down without a drain, or will.
     Status(StatusArguments),
     /// Show what a drain of nodes, or of this device's node, would do now and what would block it; changes nothing
     #[command(args_override_self = true)]
@@ -103,8 +107,11 @@ pub(crate) struct StatusArguments {
     /// Folder that is used as the root of the device's files (for tests and containers)
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
-    /// Print the whole status as one JSON object
+    /// List every pod of the node and leave nothing out, however long it gets
     #[arg(long)]
+    pub(crate) pods: bool,
+    /// Print the whole status as one JSON object
+    #[arg(long, conflicts_with = "pods")]
     pub(crate) json: bool,
 }
 

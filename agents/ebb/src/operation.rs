@@ -14,7 +14,7 @@ use device_op::facts::Kind;
 use pubsub::{Persistence, Publisher, Root, TopicKey, read_item};
 use runtime::clock;
 use runtime::peers;
-use schemas::{Agent, DeviceOpsCmd, GoTime, Member, NodeDrainReport, Operation, Source, agent};
+use schemas::{Agent, DeviceAction, DeviceOpsCmd, GoTime, Member, NodeDrainReport, Operation, Source, agent};
 use serde::Serialize;
 
 use crate::freeze;
@@ -98,6 +98,10 @@ pub(crate) fn cancel(kind: Kind, why: &str, place: &OperatorFlags) -> anyhow::Re
         Document { became: Some(taken.became), ..document(kind, taken.counter, false, &taken.ops_time, why) };
     match taken.became {
         OrderResult::TakenBack => place.answer(&format!("{text} is taken back"), &document)?,
+        OrderResult::CarriedOut => place.answer(
+            &format!("{text} was carried out before; what is taken back is only its request for a drain"),
+            &document,
+        )?,
         OrderResult::Pending => place.answer(
             &format!(
                 "the take-back of {text} is given; its result is not known yet: `ebb status` follows it"
@@ -147,7 +151,8 @@ fn order(
         );
     }
     let line = format!(
-        "{text}: {}{}; `ebb status` follows it, `ebb cancel {operation}` takes it back",
+        "{}{text}: {}{}; `ebb status` follows it, `ebb cancel {operation}` takes it back",
+        dry_run(&root),
         when(&root, options, report),
         besides(&given, options)
     );
@@ -170,6 +175,17 @@ async fn reported(root: &Root) -> Option<NodeDrainReport> {
     };
     let folder = root.folder::<NodeDrainReport>(agent::ZEDKUBE, Persistence::Volatile);
     until([folder], SOON, || read().filter(says)).await.or(Some(last))
+}
+
+/// Says so if the device will not really go down.
+fn dry_run(root: &Root) -> &'static str {
+    let action: Option<DeviceAction> =
+        read_item(root, agent::NODEAGENT, Persistence::Volatile, &TopicKey::global()).ok().flatten();
+    if action.is_some_and(|action| action.is_dry_run()) {
+        "DRY RUN (setting device.dry-run): nodeagent will only write it down, and the device stays up; "
+    } else {
+        ""
+    }
 }
 
 /// When the command will be carried out, as far as it is known now.

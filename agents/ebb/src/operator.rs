@@ -97,7 +97,7 @@ fn owner_of_closed(folder: &Path) -> Option<u32> {
 }
 
 /// The word quoted for a shell, in one line.
-fn quoted(word: &OsStr) -> String {
+pub(crate) fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_@%+=:,./-".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,6 +1,7 @@
 //! All output to the terminal: data on stdout, everything else on stderr.
 
 mod bars;
+mod page;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 pub(crate) use bars::Bar;
 use bars::Bars;
+pub(crate) use page::Page;
 
 /// Limit for printing the last line of an agent, if nothing reads its stderr.
 const SAY_LIMIT: Duration = Duration::from_millis(250);

@@ -1,10 +1,13 @@
 //! `ebb status`: shows the drain state of this node and the reason, from the agents' files. Needs no running agent and
 //! no cluster.
 
+mod head;
 mod text;
+mod times;
 
 use std::process::ExitCode;
 
+use jiff::tz::TimeZone;
 use pubsub::{Persistence, Presence, Root, TopicKey, presence, read_item, read_items};
 use runtime::clock;
 use runtime::liveness::silent_for;
@@ -15,26 +18,38 @@ use schemas::{
 use serde::Serialize;
 
 use crate::cli::StatusArguments;
-use crate::operator::missing_right;
+use crate::operator::{missing_right, quoted};
+use crate::screen::Page;
 use crate::{freeze, screen};
 
-/// Exit code without the right to read the agents' files.
-const NO_RIGHTS: u8 = 4;
+use head::Code;
+use times::Clock;
 
-/// Prints the status as text or as JSON. Exit code 4 without the right to read it.
+/// Prints the status as text or as JSON. The exit code is that of [`Code`].
 pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     let root = Root::new(&arguments.root);
     if let Some(missing) = missing_right(&root) {
         screen::say(&format!("error: {missing}"));
-        return Ok(ExitCode::from(NO_RIGHTS));
+        return Ok(Code::NoRights.into());
     }
     let seen = StatusView::read(&root);
+    let clock = Clock::new(clock::wall(), TimeZone::system());
+    let troubles = head::troubles(&seen, &clock, arguments.pods);
+    let code = head::code(&seen, &troubles);
     if arguments.json {
         screen::line(&serde_json::to_string_pretty(&seen)?);
     } else {
-        screen::line(text::render(&seen, clock::wall()).trim_end());
+        let page = Page::for_terminal(arguments.pods);
+        let page = text::render(&seen, troubles, &clock, page, arguments.pods);
+        screen::line(page.text(&all_of_it()).trim_end());
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code.into())
+}
+
+/// The same command, with all lines.
+fn all_of_it() -> String {
+    let words: Vec<String> = std::env::args_os().map(|word| quoted(&word)).collect();
+    format!("{} --pods", words.join(" "))
 }
 
 /// All facts of `ebb status`, in the order of `ebb status --json`.
@@ -78,6 +93,17 @@ pub(crate) struct AgentSeen {
 }
 
 impl StatusView {
+    /// True if zedkube works, so that what it has reported is so now.
+    fn has_zedkube(&self) -> bool {
+        let works = |agent: &AgentSeen| agent.running && head::hangs(agent).is_none();
+        self.agents.iter().any(|agent| agent.name == agent::ZEDKUBE && works(agent))
+    }
+
+    /// True if the device does not really go down.
+    fn is_dry_run(&self) -> bool {
+        self.device_action.as_ref().is_some_and(DeviceAction::is_dry_run)
+    }
+
     /// Reads all files below the root.
     pub(crate) fn read(root: &Root) -> Self {
         let mut refused = Vec::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pubsub::Root;
 use runtime::settings::DeviceSettings;
-use schemas::Operation;
+use schemas::{DeviceAction, Operation};
 
 use crate::command_device::CommandDevice;
 use crate::dry_run::DryRun;
@@ -39,7 +39,7 @@ impl Means {
             Self::NoCommand => "device.command (not set)",
             Self::Kernel(_) => "reboot(2)",
             Self::NothingToStop => "nothing to stop",
-            Self::DryRun(_) => "dry run",
+            Self::DryRun(_) => DeviceAction::DRY_RUN,
         }
     }
 

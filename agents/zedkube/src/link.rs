@@ -79,6 +79,11 @@ impl Link {
         self.search.find().is_some()
     }
 
+    /// The places in which a kubeconfig is searched for, in words.
+    pub(crate) fn places(&self) -> String {
+        self.search.places()
+    }
+
     /// Sets the cluster in which zedkube drains from now on ([`session::State::cluster`]).
     pub(crate) fn pin(&self, uid: Option<&String>) {
         *self.pinned.lock().unwrap_or_else(PoisonError::into_inner) = uid.cloned();

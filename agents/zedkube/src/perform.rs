@@ -108,6 +108,11 @@ impl Performer {
         );
     }
 
+    /// The places in which a kubeconfig is searched for, in words.
+    pub(crate) fn kubeconfig_places(&self) -> String {
+        self.link.places()
+    }
+
     /// True if there is a kubeconfig, valid or not.
     pub(crate) fn has_kubeconfig(&self) -> bool {
         self.link.has_kubeconfig()

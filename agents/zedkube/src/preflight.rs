@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const MOST_PROBLEMS: usize = 16;
 
 /// What a run depends on: a change makes a new run due.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 struct Subject {
     identity: Identity,
     /// False on a device that is in no cluster: then there is nothing to try.
@@ -48,14 +48,42 @@ struct Subject {
     refusal: String,
     /// The number of the connection.
     generation: u64,
+    /// UID of the cluster, once known.
+    cluster: Option<String>,
+    /// True while the API server does not answer the agent's other calls.
+    is_away: bool,
+}
+
+impl Subject {
+    /// True if a result about `self` says nothing about `now_about`.
+    fn is_elsewhere(&self, now_about: &Self) -> bool {
+        self.cluster.as_ref().zip(now_about.cluster.as_ref()).is_some_and(|(there, here)| there != here)
+    }
+
+    /// True if what `now_about` names has to be tried anew.
+    fn has_changed(&self, now_about: &Self) -> bool {
+        let named = |subject: &Self| (subject.is_member, subject.generation);
+        named(self) != named(now_about)
+            || self.identity != now_about.identity
+            || self.refusal != now_about.refusal
+            || self.is_elsewhere(now_about)
+    }
+}
+
+/// A result: when it was found, and about what.
+#[derive(Clone, Debug)]
+struct Trial {
+    at: Moment,
+    about: Subject,
+    found: Found,
 }
 
 /// The task, and its last result.
 #[derive(Debug)]
 pub(crate) struct Preflights {
     subject: watch::Sender<Subject>,
-    tell: watch::Sender<Option<(Moment, Found)>>,
-    found: watch::Receiver<Option<(Moment, Found)>>,
+    tell: watch::Sender<Option<Trial>>,
+    found: watch::Receiver<Option<Trial>>,
     task: Option<AbortHandle>,
 }
 
@@ -99,8 +127,12 @@ impl Preflights {
         };
         let is_member = state.member != Member::No && state.forcing.disabled.is_none();
         self.subject.send_if_modified(|subject| {
-            let is_new = subject.is_member != is_member || subject.refusal != *refusal;
-            subject.is_member = is_member;
+            let is_away = state.api.away_since.is_some();
+            let is_new = (subject.is_member, subject.is_away) != (is_member, is_away)
+                || subject.refusal != *refusal
+                || subject.cluster != state.cluster;
+            (subject.is_member, subject.is_away) = (is_member, is_away);
+            subject.cluster.clone_from(&state.cluster);
             subject.refusal.clone_from(refusal);
             is_new
         });
@@ -113,26 +145,34 @@ impl Preflights {
         }
     }
 
-    /// The last result, with a problem added if nodeagent cannot take the device down (`has_no_means`), and without what the
-    /// site has decided on (setting `cluster.unconfined`); `None` on a device that is in no cluster.
+    /// The last result, with a problem added if nodeagent cannot take the device down (`has_no_means`). Without what the
+    /// site has decided on (setting `cluster.unconfined`), and without an API server that was away and answers again.
+    /// `None` on a device that is in no cluster, and while nothing is known about the present cluster.
     pub(crate) fn found(
         &self,
         time: &ShownTime,
         has_no_means: bool,
         is_unconfined: bool,
     ) -> Option<Preflight> {
-        if !self.subject.borrow().is_member {
-            return None;
-        }
-        let found = self.found.borrow();
-        let (at, found) = found.as_ref()?;
+        let subject = self.subject.borrow();
+        let result = self.found.borrow();
+        let is_about = |result: &&Trial| subject.is_member && !result.about.is_elsewhere(&subject);
+        let Trial { at, found, .. } = result.as_ref().filter(is_about)?;
         let problem = |problem: &cluster::preflight::Problem| PreflightProblem {
             what: problem.what.word().to_owned(),
             text: problem.text.clone(),
             hint: problem.hint.to_owned(),
         };
-        let is_shown =
-            |problem: &&cluster::preflight::Problem| !is_unconfined || problem.what != Check::Confinement;
+        let is_shown = |problem: &&cluster::preflight::Problem| match problem.what {
+            Check::Confinement => !is_unconfined,
+            Check::Api => subject.is_away,
+            Check::Identity
+            | Check::Rights
+            | Check::Slots
+            | Check::Credentials
+            | Check::Budgets
+            | Check::Cluster => true,
+        };
         let means = has_no_means.then(|| PreflightProblem {
             what: "Means".to_owned(),
             text: "nodeagent has no means to reboot this device: no systemd-logind, no device.command, no right to \
@@ -158,20 +198,20 @@ async fn follow(
     link: Link,
     slots: Option<SlotMap>,
     subject: watch::Receiver<Subject>,
-    tell: watch::Sender<Option<(Moment, Found)>>,
+    tell: watch::Sender<Option<Trial>>,
 ) {
-    let mut last: Option<(Moment, Subject, Found)> = None;
+    let mut last: Option<Trial> = None;
     loop {
         let mut now_about = subject.borrow().clone();
         now_about.generation = link.standing().map_or(0, |(_, generation)| generation);
         if now_about.is_member && is_due(last.as_ref(), &now_about, now()) {
             let found = tokio::time::timeout(LIMIT, one(&link, &now_about.identity, slots.as_ref())).await;
             if let Ok(found) = found {
-                say(last.as_ref().map(|(_, _, before)| before), &found);
+                say(last.as_ref().map(|last| &last.found), &found);
                 // The run itself makes the connection.
                 now_about.generation = link.standing().map_or(0, |(_, generation)| generation);
-                last = Some((now(), now_about, found.clone()));
-                tell.send_replace(Some((now(), found)));
+                last = Some(Trial { at: now(), about: now_about, found });
+                tell.send_replace(last.clone());
             }
         }
         tokio::time::sleep(LOOK).await;
@@ -179,10 +219,12 @@ async fn follow(
 }
 
 /// Decides whether a run is due.
-fn is_due(last: Option<&(Moment, Subject, Found)>, subject: &Subject, now: Moment) -> bool {
-    let Some((at, before, found)) = last else { return true };
+fn is_due(last: Option<&Trial>, subject: &Subject, now: Moment) -> bool {
+    let Some(Trial { at, about, found }) = last else { return true };
     let age = now.since(*at);
-    age >= pause_after(found) || (age >= LEAST && before != subject)
+    let was_away = found.problems.first().is_some_and(|problem| problem.what == Check::Api);
+    let is_news = about.has_changed(subject) || (was_away && !subject.is_away);
+    age >= pause_after(found) || (age >= LEAST && is_news)
 }
 
 /// The pause after a run, by its first and most important problem. Problems that only a person's decision can change do
@@ -228,19 +270,29 @@ mod tests {
     fn what_the_site_has_decided_on_is_not_shown() {
         let (preflights, time) = (Preflights::new(), ShownTime::new(Moment(0), jiff::Timestamp::UNIX_EPOCH));
         let problem = |what| Problem { what, text: String::new(), hint: "" };
-        let problems = vec![problem(Check::Confinement), problem(Check::Rights)];
-        preflights.tell.send_replace(Some((Moment(0), Found { problems, days_left: None })));
+        let problems = vec![problem(Check::Api), problem(Check::Confinement), problem(Check::Rights)];
+        let about = Subject { cluster: Some("here".to_owned()), ..Subject::default() };
+        let found = Found { problems, days_left: None };
+        preflights.tell.send_replace(Some(Trial { at: Moment(0), about, found }));
         let shown = |is_unconfined| {
             let found = preflights.found(&time, false, is_unconfined);
             found.map(|found| found.problems.into_iter().map(|problem| problem.what).collect::<Vec<_>>())
         };
         assert_eq!(shown(false), None, "a device that is in no cluster");
-        preflights.follow(&State::new(Member::Yes, String::new(), Moment(0)));
-        assert_eq!(
-            shown(false),
-            Some(vec![Check::Confinement.word().to_owned(), Check::Rights.word().to_owned()])
-        );
-        assert_eq!(shown(true), Some(vec![Check::Rights.word().to_owned()]));
+        let mut state = State::new(Member::Yes, String::new(), Moment(0));
+        for (away_since, cluster, is_unconfined, expected) in [
+            (None, None, false, Some(vec![Check::Confinement, Check::Rights])),
+            (None, Some("here"), true, Some(vec![Check::Rights])),
+            (Some(Moment(0)), Some("here"), true, Some(vec![Check::Api, Check::Rights])),
+            (None, Some("elsewhere"), false, None),
+        ] {
+            state.api.away_since = away_since;
+            state.cluster = cluster.map(str::to_owned);
+            preflights.follow(&state);
+            let expected =
+                expected.map(|checks| checks.iter().map(|check| check.word().to_owned()).collect());
+            assert_eq!(shown(is_unconfined), expected, "{away_since:?} {cluster:?}");
+        }
     }
 
     #[test]
@@ -251,6 +303,7 @@ mod tests {
             generation,
             ..Subject::default()
         };
+        let cluster = |uid: &str| Subject { cluster: Some(uid.to_owned()), ..subject("", 1) };
         let good = Found::default();
         let away = without_connection(&ApiFailure::Other { text: "away".to_owned() });
         let with = |what| {
@@ -265,13 +318,16 @@ mod tests {
             (&good, subject("", 1), DAILY, "daily"),
             (&unconfined, subject("", 1), DAILY, "a problem that a person has decided on"),
             (&denied, subject("", 1), WITH_PROBLEMS, "until it is fixed"),
-            (&away, subject("", 1), UNREACHED, "until it is there"),
+            (&away, Subject { is_away: true, ..subject("", 1) }, UNREACHED, "until it is there"),
+            (&away, subject("", 1), LEAST, "once it is there"),
+            (&good, cluster("here"), DAILY, "the cluster is known now"),
+            (&away, cluster("here"), LEAST, "once it is there"),
             (&good, subject("", 2), LEAST, "with new credentials"),
             (&good, subject("401", 1), LEAST, "after a refusal"),
             (&denied, subject("403", 2), LEAST, "never more often"),
         ];
         for (found, now_about, pause, why) in cases {
-            let last = (at, subject("", 1), found.clone());
+            let last = Trial { at, about: subject("", 1), found: found.clone() };
             let due = at + pause;
             assert!(!is_due(Some(&last), &now_about, Moment(due.0 - 1)), "{why}");
             assert!(is_due(Some(&last), &now_about, due), "{why}");

@@ -1,17 +1,25 @@
 //! Makes NodeDrainReport and NodeDrainStatus from the state.
 
-use drain::diagnosis::Guard;
+use drain::diagnosis::{Guard, blockers};
 use drain::progress::{self, Line, attempt, lines};
 use drain::state::Stage;
 use drain::{Moment, Planned, diagnosis};
 use schemas::{
-    Attempt, Blocked, Budget, Disabled, Forcing, GoTime, NodeDrainReport, NodeDrainStatus, Outcome, PodLine,
-    Preflight, PreflightProblem, Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, SpentOrder,
-    VolumeLine,
+    Attempt, Blocked, Blocker, Budget, Disabled, Forcing, GoTime, HeldBy, Member, NodeDrainReport,
+    NodeDrainStatus, Outcome, PodLine, Preflight, PreflightProblem, Progress, RefusedInput, RequestLine,
+    SCHEMA_VERSION, Slot, SpentOrder, VolumeLine,
 };
+use session::held::held_by;
+use session::membership::Mode;
 use session::{Answer, Phase, State, words};
 
 use crate::shown_time::ShownTime;
+
+/// Troubles in the report: with more of them a person needs the list of the pods.
+const MOST_BLOCKERS: usize = 16;
+
+/// Pods that are named for each trouble.
+const MOST_EXAMPLES: usize = 3;
 
 /// What the report contains besides the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +36,8 @@ pub(crate) struct Surroundings {
     pub(crate) unstored: Option<String>,
     /// The call that hangs, and why zedkube does not restart for it.
     pub(crate) hanging: Option<String>,
+    /// The places in which no kubeconfig was found; `None` if there is one.
+    pub(crate) kubeconfig_places: Option<String>,
     /// Input files that are refused now.
     pub(crate) refused: Vec<RefusedInput>,
     /// The last result of the preflight.
@@ -48,22 +58,28 @@ pub(crate) fn report(
     now: Moment,
 ) -> NodeDrainReport {
     let attempt = attempt(&state.drain);
+    let blocked = attempt.map(|attempt| diagnosis::blocked(attempt, now)).unwrap_or_default();
+    let is_draining = matches!(state.phase, Phase::Attempting { .. } | Phase::Pausing { .. });
+    let blockers = blockers(&blocked);
+    let holding = if is_draining { blockers.as_slice() } else { &[] };
     let report = NodeDrainReport {
         schema_version: SCHEMA_VERSION,
         drain_id: around.drain_id.clone(),
         boot_id: state.boot_id.clone(),
-        node: around.node.clone(),
+        node: node(state, around),
         phase: phase(state).to_owned(),
         since: time.show(state.since),
         started_at: time.show_some(state.session.started),
         finished_at: time.show_some(state.session.finished),
         outcome: state.session.ended,
-        reason: reason(state, around),
-        hint: hint(state, around),
+        reason: reason(state, around, now),
+        hint: hint(state, around, holding, now),
+        held_by: held(state, around, holding, now),
+        api_away_since: time.show_some(state.api.away_since),
         outlook: words::outlook(state, policy, now),
         member: state.member_now(),
         disabled: state.forcing.disabled.as_ref().map(|disabled| disabled_line(disabled, time)),
-        forcing: state.forcing.complete.as_ref().map(|forced| forcing_line(forced, time)),
+        forcing: waiting_order(state).map(|forced| forcing_line(forced, time)),
         spent_order: state.forcing.needless.as_ref().map(|needless| spent_order(needless, time)),
         requests: state.requests.iter().map(|request| request_line(request, state)).collect(),
         cordon_attempt: cordon_attempt(state),
@@ -75,7 +91,8 @@ pub(crate) fn report(
             Some(attempt) => pod_lines(&lines(attempt, now), time),
             None => left_behind(state, policy, time),
         },
-        blocked: attempt.map(|attempt| blocked_lines(attempt, now)).unwrap_or_default(),
+        blockers: blockers.into_iter().take(MOST_BLOCKERS).map(blocker).collect(),
+        blocked: blocked.into_iter().map(blocked_line).collect(),
         volumes: attempt.map(|attempt| volume_lines(attempt, time)).unwrap_or_default(),
         slot: slot(state, time),
         cordoned: state.is_cordoned(),
@@ -109,6 +126,11 @@ fn disabled_line(disabled: &session::forcing::Disabled, time: &ShownTime) -> Dis
     Disabled { since: time.show(disabled.since), by: disabled.by.clone() }
 }
 
+/// The order of COMPLETE that still waits for a request. One that has answered a request is used up.
+fn waiting_order(state: &State) -> Option<&session::forcing::Forced> {
+    state.forcing.complete.as_ref().filter(|forced| !forced.used)
+}
+
 fn forcing_line(forced: &session::forcing::Forced, time: &ShownTime) -> Forcing {
     Forcing {
         requested_by: forced.requester,
@@ -138,50 +160,88 @@ fn slot(state: &State, time: &ShownTime) -> Slot {
 
 /// The report's reason: first what stops everything, then the session's reason, then problems of the watches and the
 /// disk.
-fn reason(state: &State, around: &Surroundings) -> String {
-    let is_attempting = matches!(state.phase, Phase::Attempting { .. });
+fn reason(state: &State, around: &Surroundings, now: Moment) -> String {
     // While the API server is away, the session's own reason says so.
-    let is_shown = is_attempting || state.api.away_since.is_none();
+    let is_shown = state.api.away_since.is_none();
     let watch_error = around.watch_error.clone().filter(|_| is_shown);
     let held_up = [&around.unrecorded, &around.hanging].into_iter().flatten().cloned();
     let unstored = around.unstored.as_ref();
     let unstored =
         unstored.map(|error| format!("the membership cannot be stored for the next boot: {error}"));
-    let foreseen = foreseen(state, around);
+    let foreseen = foreseen(state, around, now);
     let foreseen = foreseen.map(|problem| format!("to be fixed before the next drain: {}", problem.text));
-    let parts = held_up.chain([words::reason(state)]).chain(foreseen).chain(watch_error).chain(unstored);
+    let places = unfound(state, around).map(|places| format!("no kubeconfig was found: looked at {places}"));
+    let parts = held_up
+        .chain([words::reason(state)])
+        .chain(places)
+        .chain(foreseen)
+        .chain(watch_error)
+        .chain(unstored);
     parts.collect::<Vec<_>>().join("; ")
 }
 
+/// Name of our node; until the API server has shown it, the name of the node that is to be taken back.
+fn node(state: &State, around: &Surroundings) -> String {
+    let left = state.left_behind().filter(|_| around.node.is_empty() && state.will_take_back());
+    left.map_or_else(|| around.node.clone(), |left| left.node.clone())
+}
+
+/// What holds the drain up: first what stops everything.
+fn held(
+    state: &State,
+    around: &Surroundings,
+    blockers: &[diagnosis::Blocker],
+    now: Moment,
+) -> Option<HeldBy> {
+    let record = around.unrecorded.as_ref().map(|_| HeldBy::Record);
+    let call = around.hanging.as_ref().map(|_| HeldBy::Call);
+    record.or(call).or_else(|| held_by(state, now)).or_else(|| blockers.first().map(|_| HeldBy::Pods))
+}
+
 /// The report's hint: first about what stops everything.
-fn hint(state: &State, around: &Surroundings) -> String {
+fn hint(state: &State, around: &Surroundings, blockers: &[diagnosis::Blocker], now: Moment) -> String {
     let hint = if around.unrecorded.is_some() {
         "make room in /run, or fix what the reason names: zedkube tries again by itself; `ebb cancel` and \
          `ebb force` work meanwhile"
     } else if around.hanging.is_some() {
         "restart zedkube"
     } else {
-        return foreseen(state, around).map_or_else(|| words::hint(state), |problem| problem.hint.clone());
+        if unfound(state, around).is_some() {
+            return "if this machine is in a cluster: set cluster.kubeconfig; until then it goes down WITHOUT a drain"
+                .to_owned();
+        }
+        let said = words::hint(state, now);
+        let of_pods = || blockers.first().map(|blocker| blocker.hint.clone());
+        let of_drain = || Some(said).filter(|said| !said.is_empty()).or_else(of_pods).unwrap_or_default();
+        return foreseen(state, around, now).map_or_else(of_drain, |problem| problem.hint.clone());
     };
     hint.to_owned()
 }
 
+/// The places in which no kubeconfig was found, on a device that therefore counts as one in no cluster.
+fn unfound<'a>(state: &State, around: &'a Surroundings) -> Option<&'a String> {
+    let is_alone = state.phase == Phase::Idle && state.member_now() == Member::No;
+    let is_searched = state.facts.mode == Mode::Auto && state.facts.eve_config_valid.is_none();
+    around.kubeconfig_places.as_ref().filter(|_| is_alone && is_searched && state.forcing.disabled.is_none())
+}
+
 /// The preflight's first problem, if the session has nothing to say itself. Nodes without confinement do not stop a
 /// drain.
-fn foreseen<'a>(state: &State, around: &'a Surroundings) -> Option<&'a PreflightProblem> {
+fn foreseen<'a>(state: &State, around: &'a Surroundings, now: Moment) -> Option<&'a PreflightProblem> {
     let is_quiet = state.phase == Phase::Idle
         && !state.is_return_due()
         && state.forcing.disabled.is_none()
-        && words::hint(state).is_empty();
+        && words::hint(state, now).is_empty();
     let problem = around.preflight.as_ref()?.problems.first()?;
     let stops_a_drain =
         matches!(problem.what.as_str(), "Rights" | "Slots" | "Credentials" | "Budgets" | "Means");
     (is_quiet && stops_a_drain).then_some(problem)
 }
 
-/// The phase's name in the report; restoring has the name `Returning`.
+/// The phase's name in the report; restoring has the name `Returning`, also while it waits for the API server.
 fn phase(state: &State) -> &'static str {
-    if state.phase == Phase::Idle && state.is_return_due() { "Returning" } else { state.phase.name() }
+    let returns = state.phase == Phase::Idle && (state.is_return_due() || state.will_take_back());
+    if returns { "Returning" } else { state.phase.name() }
 }
 
 fn cordon_attempt(state: &State) -> u32 {
@@ -275,7 +335,17 @@ fn pod_lines(lines: &[Line], time: &ShownTime) -> Vec<PodLine> {
     lines.iter().map(line).collect()
 }
 
-fn blocked_lines(attempt: &drain::state::Attempt, now: Moment) -> Vec<Blocked> {
+fn blocker(blocker: diagnosis::Blocker) -> Blocker {
+    let diagnosis::Blocker { what, hint, pods } = blocker;
+    Blocker {
+        what,
+        hint,
+        pods: u32::try_from(pods.len()).unwrap_or(u32::MAX),
+        examples: pods.iter().take(MOST_EXAMPLES).map(ToString::to_string).collect(),
+    }
+}
+
+fn blocked_line(blocked: diagnosis::Blocked) -> Blocked {
     let budget = |guard: &Guard| Budget {
         name: guard.budget.name.clone(),
         current_healthy: guard.budget.current_healthy,
@@ -283,14 +353,13 @@ fn blocked_lines(attempt: &drain::state::Attempt, now: Moment) -> Vec<Blocked> {
         disruptions_allowed: guard.budget.disruptions_allowed,
         unhealthy_pods: guard.unhealthy.clone(),
     };
-    let line = |blocked: diagnosis::Blocked| Blocked {
+    Blocked {
         pod: blocked.pod.to_string(),
         cause: blocked.cause,
         budgets: blocked.budgets.iter().map(budget).collect(),
         holder: blocked.holder,
         hint: blocked.hint,
-    };
-    diagnosis::blocked(attempt, now).into_iter().map(line).collect()
+    }
 }
 
 fn volume_lines(attempt: &drain::state::Attempt, time: &ShownTime) -> Vec<VolumeLine> {
@@ -317,7 +386,7 @@ mod tests {
             PreflightProblem { what: what.to_owned(), text: "a text".to_owned(), hint: "a hint".to_owned() };
         let preflight = Preflight { problems: vec![problem], ..Preflight::default() };
         let around = Surroundings { preflight: Some(preflight), ..Surroundings::default() };
-        (reason(&state, &around), hint(&state, &around))
+        (reason(&state, &around, Moment(0)), hint(&state, &around, &[], Moment(0)))
     }
 
     #[test]

@@ -129,8 +129,8 @@ impl Search {
         pod.then_some(Origin::InCluster)
     }
 
-    /// The places that were searched, for the message that nothing was found.
-    pub(crate) fn places(&self) -> String {
+    /// The places that are searched, in words, for the message that nothing was found.
+    pub fn places(&self) -> String {
         let candidates = self.candidates.iter().map(|path| path.display().to_string());
         let environment = self.environment.is_none().then(|| "KUBECONFIG".to_owned());
         let pod = self.in_cluster.then(|| "service account of a pod".to_owned());

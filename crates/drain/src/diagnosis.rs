@@ -2,10 +2,13 @@
 //!
 //! No decision depends on a diagnosis: during a live migration a budget looks just like a misconfigured one.
 
+mod blockers;
 mod budgets;
 mod holders;
 
 use std::time::Duration;
+
+pub use blockers::{Blocker, blockers};
 
 use crate::attempt::Attempt;
 use crate::budget::guarding;
@@ -31,6 +34,8 @@ pub struct Blocked {
     pub hint: String,
     /// Start of the block.
     pub since: Moment,
+    /// True if a budget refuses the eviction, and nothing else does.
+    pub by_budget: bool,
     /// True if the eviction is not refused, but the pod's owner creates it again on this node.
     pub returns: bool,
 }
@@ -84,7 +89,8 @@ fn one(
     let owner = if returns { pod.owner() } else { String::new() };
     let (holder, hint) = held.map_or((owner, hint), |held| (held.holder, held.hint));
     let since = track.refused_since().unwrap_or_else(|| track.since());
-    Some(Blocked { pod: pod.id.clone(), cause, budgets: guards, holder, hint, since, returns })
+    let by_budget = matches!(track.refusal(), Some(Cause::Budget(_)));
+    Some(Blocked { pod: pod.id.clone(), cause, budgets: guards, holder, hint, since, by_budget, returns })
 }
 
 /// Diagnosis of a pod that should have ended long ago.

@@ -17,7 +17,8 @@
 //! | `preconditions`, `cordoning`, `attempting`, `complete`, `forced` | one phase of the drain each ([`phase`]) |
 //!
 //! [`state`] holds all of them and what follows from several of them together; [`mod@record`] is the part that survives
-//! a restart; [`unrecorded`] says what goes on while that part cannot be written; [`words`] has the texts for people.
+//! a restart; [`unrecorded`] says what goes on while that part cannot be written; [`words`] has the texts for people, [`held`] what
+//! holds a drain up, for programs.
 
 pub mod api;
 pub mod effect;
@@ -25,6 +26,7 @@ pub mod elsewhere;
 pub mod event;
 pub mod forcing;
 pub mod health;
+pub mod held;
 pub mod membership;
 pub mod phase;
 pub mod policy;

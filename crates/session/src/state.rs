@@ -354,6 +354,16 @@ impl State {
         self.remembered.as_ref().filter(|remembered| !is_own(remembered))
     }
 
+    /// True if that node is, as far as is known, this machine's own, which the API server has not shown yet: then our
+    /// cordon and our slot are taken back as soon as it does.
+    pub fn will_take_back(&self) -> bool {
+        let is_own = |left: &Remembered| !self.is_elsewhere(left);
+        self.own.is_none()
+            && self.nodes.is_empty()
+            && self.member != Member::No
+            && self.left_behind().is_some_and(is_own)
+    }
+
     /// True if that node belongs to another cluster than the present one.
     pub(crate) fn is_elsewhere(&self, left: &Remembered) -> bool {
         left.cluster.as_ref().zip(self.cluster.as_ref()).is_some_and(|(there, here)| there != here)

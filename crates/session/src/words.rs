@@ -4,9 +4,10 @@ use drain::progress::{self, Progress};
 use drain::state::Attempt;
 use drain::time::Moment;
 
-use schemas::{Member, OtherHolders, Outcome};
+use schemas::{HeldBy, Member, OtherHolders, Outcome};
 
 use crate::health::Purpose;
+use crate::held::{held_by, missing};
 use crate::phase::{Cordoning, Failed, Phase, Stage, Waiting};
 use crate::policy::Policy;
 use crate::requests::Answer;
@@ -36,17 +37,25 @@ pub fn reason(state: &State) -> String {
 }
 
 /// One sentence that says what a person can do next; empty if nothing is needed.
-pub fn hint(state: &State) -> String {
+pub fn hint(state: &State, now: Moment) -> String {
     let text = match &state.phase {
         _ if state.nodes_error.is_elsewhere => {
             "put the old kubeconfig back, or take the request back (ebb cancel) and ask again"
+        }
+        Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. }
+            if state.api.away_since.is_some() =>
+        {
+            LOOK_AT_API
         }
         Phase::Waiting(waiting) => waiting_hint(state, waiting),
         Phase::Cordoning(cordoning) if cordoning.failures > 0 => {
             "see the reason; zedkube tries again by itself"
         }
-        Phase::Attempting { .. } | Phase::Pausing { .. } if has_blocked(state) => {
-            "see Blocked in the report: each entry names what holds the pod and what to do"
+        Phase::Attempting { .. } | Phase::Pausing { .. } if held_by(state, now) == Some(HeldBy::Rights) => {
+            GIVE_RIGHTS
+        }
+        Phase::Attempting { .. } if held_by(state, now) == Some(HeldBy::Volumes) => {
+            "kubectl get volumeattachments: find out why the volume's driver does not detach it from this node"
         }
         Phase::Failed(_) => "fix the cause, then ask again: a new request or command begins a new drain",
         Phase::Idle => return idle_hint(state),
@@ -55,10 +64,14 @@ pub fn hint(state: &State) -> String {
     text.to_owned()
 }
 
+const LOOK_AT_API: &str = "look at the API server (k3s) of this node and at the kubeconfig";
+
+const GIVE_RIGHTS: &str = "give zedkube's user the right that the reason names";
+
 fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
     if state.api.away_since.is_some() {
         return match waiting.undrained_at {
-            Some(_) => "look at the API server (k3s) of this node and at the kubeconfig",
+            Some(_) => LOOK_AT_API,
             None => {
                 "look at the API server (k3s) of this node and at the kubeconfig; to go down WITHOUT a drain: ebb force \
                  complete"
@@ -66,13 +79,13 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
         };
     }
     if waiting.denials > 0 {
-        return "give zedkube's user the right that the reason names";
+        return GIVE_RIGHTS;
     }
     match waiting.stage {
         Stage::Api if waiting.unknown.is_some() => {
             "wait until this node has joined the cluster; if it has, set node.name (kubectl get nodes)"
         }
-        Stage::Api => "look at the API server (k3s) of this node and at the kubeconfig",
+        Stage::Api => LOOK_AT_API,
         Stage::Health | Stage::HealthHeld | Stage::Releasing => {
             "fix what the health command reports, or change health.command"
         }
@@ -253,61 +266,62 @@ fn idle(state: &State) -> String {
         Member::No => "not a member of a cluster: nothing has to be drained",
         Member::Unknown => "nobody asks for a drain; whether this device is in a cluster is not known yet",
     };
-    let mut text = match unseen(state) {
-        Some((why, _)) => format!("nobody asks for a drain, and none would be possible now: {why}"),
+    let text = match unseen(state) {
+        Some((why, _)) => format!("no drain would be possible now: {why}"),
         None => quiet.to_owned(),
     };
-    if let Some(left) = state.left_behind() {
-        let cluster = left.cluster.as_ref().filter(|_| state.is_elsewhere(left));
-        let of = cluster
-            .map(|cluster| format!(" of another cluster (whose namespace kube-system has UID {cluster})"))
-            .unwrap_or_default();
-        text = format!(
-            "our cordon or slot may still be on node {}{of}, and nobody takes it back: {text}",
-            left.node
+    let Some(left) = state.left_behind() else { return text };
+    let node = &left.node;
+    if state.will_take_back() {
+        let text = unseen(state).map_or(text, |(why, _)| why);
+        return format!(
+            "node {node} was cordoned for a drain earlier, or still has its slot; that is taken back as soon as the \
+             API server answers: {text}"
         );
     }
-    text
+    let cluster = left.cluster.as_ref().filter(|_| state.is_elsewhere(left));
+    let of = cluster
+        .map(|cluster| format!(" of another cluster (whose namespace kube-system has UID {cluster})"))
+        .unwrap_or_default();
+    format!("our cordon or slot may still be on node {node}{of}, and nobody takes it back: {text}")
 }
 
 /// What a drain would need and cannot have now, and what a person can do. It is said while there is no request, because
 /// when the request comes it is too late.
 fn unseen(state: &State) -> Option<(String, &'static str)> {
-    if state.member == Member::No {
-        return None;
-    }
-    if state.facts.lacks_access() {
-        return Some((
+    let (why, hint) = match missing(state)? {
+        HeldBy::Kubeconfig => (
             "a kubelet runs on this machine, and zedkube has no kubeconfig".to_owned(),
             "give zedkube access (cluster.kubeconfig, packaging/kubernetes), or set cluster.mode = never if nothing here \
              needs a drain; ebb force complete lets one operation pass",
-        ));
-    }
-    if state.api.away_since.is_some() {
-        return Some((
-            format!("the Kubernetes API server cannot be reached: {}", state.api.error),
-            "look at the API server (k3s) of this node and at the kubeconfig",
-        ));
-    }
-    if !state.nodes_error.refused.is_empty() {
-        return Some((
+        ),
+        HeldBy::ApiServer => {
+            (format!("the Kubernetes API server cannot be reached: {}", state.api.error), LOOK_AT_API)
+        }
+        HeldBy::Rights => (
             format!("the nodes of the cluster could not be read: {}", state.nodes_error.refused),
             "give zedkube's user the right that the reason names, or valid credentials; a token that is bound to a Node ends \
              with that Node: if it was deleted and created again, an administrator has to make a new token",
-        ));
-    }
-    if !state.nodes_error.identity.is_empty() {
-        return Some((
+        ),
+        HeldBy::Identity => (
             state.nodes_error.identity.clone(),
             "set node.name to this machine's own Node, or cluster.mode = never, and restart zedkube",
-        ));
-    }
-    (!state.slots.error.is_empty()).then(|| {
-        (
+        ),
+        HeldBy::SlotTable => (
             format!("the slots of the cluster cannot be read or written: {}", state.slots.error),
             "fix what the reason names (rights, the ConfigMap), or set slots.limit = 0",
-        )
-    })
+        ),
+        HeldBy::OtherCluster
+        | HeldBy::Health
+        | HeldBy::Slot
+        | HeldBy::Peers
+        | HeldBy::Cordon
+        | HeldBy::Pods
+        | HeldBy::Volumes
+        | HeldBy::Record
+        | HeldBy::Call => return None,
+    };
+    Some((why, hint))
 }
 
 fn idle_hint(state: &State) -> String {
@@ -321,7 +335,7 @@ fn idle_hint(state: &State) -> String {
         let cordoned = state.own.as_ref().filter(|node| node.cordoned && !state.is_mark_lost());
         hints.extend(cordoned.map(|node| format!("to take pods again: ebb uncordon --force {}", node.name)));
         hints.extend(unseen(state).map(|(_, hint)| hint.to_owned()));
-        hints.extend(state.left_behind().map(|left| {
+        hints.extend(state.left_behind().filter(|_| !state.will_take_back()).map(|left| {
             let node = &left.node;
             let there = if state.is_elsewhere(left) { " with --kubeconfig of that cluster" } else { "" };
             format!(
@@ -369,11 +383,6 @@ fn attempting(state: &State, attempt: u32) -> String {
     let attached =
         if volumes > 0 { format!(", {volumes} of their volumes still attached") } else { String::new() };
     format!("attempt {attempt}: {gone} of {total} pods have left{held}{attached}{why}")
-}
-
-fn has_blocked(state: &State) -> bool {
-    let blocked = |attempt: &Attempt| attempt.pods().values().any(|track| track.stage().is_blocked());
-    progress::attempt(&state.drain).is_some_and(blocked)
 }
 
 fn complete(state: &State, outcome: Outcome) -> String {

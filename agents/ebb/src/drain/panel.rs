@@ -1,14 +1,15 @@
-//! Bars at the bottom of the terminal: one for each node that is being drained, with its blocked pods below it.
+//! Bars at the bottom of the terminal: one for each node that is being drained, and below it what holds its pods.
 
 use drain::Moment;
-use drain::stuck_pods::stuck_pods;
+use drain::diagnosis::{Blocked, Blocker, blockers};
+use drain::state::Stage;
 
 use super::ending::span;
 use super::job::Job;
 use super::reporter::NodeDrainView;
 use crate::screen::Bar;
 
-/// Blocked pods that are named below the bars, of all nodes together.
+/// Troubles that are named below the bars, of all nodes together.
 const MOST_BLOCKED: usize = 3;
 
 /// The bars as they are now.
@@ -19,13 +20,11 @@ pub(crate) fn bars(jobs: &[Job], now: Moment) -> Vec<Bar> {
 
 fn bar(job: &Job, now: Moment, room: &mut usize) -> Bar {
     let progress = job.view.progress;
-    let stuck_pods = stuck_pods(&job.view.lines, &job.view.blocked);
-    let shown = stuck_pods.iter().take(*room);
-    let mut below: Vec<String> =
-        shown.map(|stuck_pod| format!("  {}: {}", stuck_pod.pod, stuck_pod.cause)).collect();
+    let troubles = troubles(&job.view);
+    let mut below: Vec<String> = troubles.iter().take(*room).map(trouble).collect();
     *room -= below.len();
-    if stuck_pods.len() > below.len() && !below.is_empty() {
-        below.push(format!("  and {} more", stuck_pods.len() - below.len()));
+    if troubles.len() > below.len() && !below.is_empty() {
+        below.push(format!("  and {} more", troubles.len() - below.len()));
     }
     let elapsed = job.began.map(|began| span(now.since(began))).unwrap_or_default();
     Bar {
@@ -34,6 +33,25 @@ fn bar(job: &Job, now: Moment, room: &mut usize) -> Bar {
         total: progress.total,
         text: format!("{}, {elapsed}", state(&job.view, now)),
         below,
+    }
+}
+
+/// What holds the pods, each trouble once.
+fn troubles(view: &NodeDrainView) -> Vec<Blocker> {
+    let paused = view.lines.iter().filter_map(|line| match &line.stage {
+        Some(Stage::Paused { text, .. }) => {
+            Some(Blocked { pod: line.id.clone(), cause: text.clone(), ..Blocked::default() })
+        }
+        _ => None,
+    });
+    blockers(&view.blocked.iter().cloned().chain(paused).collect::<Vec<_>>())
+}
+
+/// The number of pods comes first: the end of the line may be cut at the edge of the terminal.
+fn trouble(blocker: &Blocker) -> String {
+    match blocker.pods.as_slice() {
+        [pod] => format!("  {pod}: {}", blocker.what),
+        pods => format!("  {} pods: {}", pods.len(), blocker.what),
     }
 }
 
@@ -59,9 +77,24 @@ fn state(view: &NodeDrainView, now: Moment) -> String {
 
 #[cfg(test)]
 mod tests {
+    use drain::PodId;
     use drain::progress::Progress;
 
     use super::*;
+
+    /// Regression: a budget was named once for each of its pods, and its numbers were cut off.
+    #[test]
+    fn a_trouble_is_named_once() {
+        let blocked = |pod: &str, cause: &str| Blocked {
+            pod: PodId { namespace: "shop".into(), name: pod.into(), uid: pod.into() },
+            cause: cause.into(),
+            ..Blocked::default()
+        };
+        let blocked = vec![blocked("a", "used up"), blocked("b", "no right"), blocked("c", "used up")];
+        let view = NodeDrainView { blocked, ..NodeDrainView::default() };
+        let lines: Vec<String> = troubles(&view).iter().map(trouble).collect();
+        assert_eq!(lines, ["  2 pods: used up", "  shop/b: no right"]);
+    }
 
     #[test]
     fn how_far_it_is_in_words() {

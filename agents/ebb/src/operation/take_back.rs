@@ -6,7 +6,7 @@ use device_op::facts::Kind;
 use device_op::standing::{self, OperationFiles, OperationStatus};
 use pubsub::{Persistence, Publisher, Root, TopicKey};
 use runtime::peers;
-use schemas::{Agent, CancelCommand, DeviceOpsCmd, Operation, Source, agent};
+use schemas::{Agent, CancelCommand, DeviceActionState, DeviceOpsCmd, Operation, Source, agent};
 use serde::Serialize;
 
 use super::{OPERATOR, publish};
@@ -26,6 +26,8 @@ pub(super) struct TakenBack {
 pub(super) enum OrderResult {
     /// The command is cancelled.
     TakenBack,
+    /// The command was carried out before, and the device still runs: its request for a drain is withdrawn.
+    CarriedOut,
     /// Too late: nodeagent has passed the point of no return.
     TooLate,
     /// Not known yet: nodeagent has to release the command first.
@@ -56,6 +58,7 @@ pub(super) async fn take_back(root: &Root, kind: Kind, why: &str) -> anyhow::Res
         let others = if kind.0 == OPERATOR { others(root, kind.1) } else { Vec::new() };
         if others.is_empty() { Err(error.into()) } else { bail!("{}", not_ours(kind.1, &others)) }
     })?;
+    let was_carried_out = standing.is(DeviceActionState::Done, kind, counter);
     let is_running = peers::runs(root, Agent::DeviceOp);
     if is_running {
         peers::require(root, Agent::DeviceOp)?;
@@ -75,6 +78,8 @@ pub(super) async fn take_back(root: &Root, kind: Kind, why: &str) -> anyhow::Res
         || OperationFiles::read(root, kind).ok()?.after_take_back(kind, counter).map(OrderResult::from);
     let became =
         until(OperationFiles::folders(root, kind.0), SOON, look).await.unwrap_or(OrderResult::Pending);
+    let is_withdrawn = became == OrderResult::TakenBack && was_carried_out;
+    let became = if is_withdrawn { OrderResult::CarriedOut } else { became };
     Ok(TakenBack { counter, ops_time, became })
 }
 

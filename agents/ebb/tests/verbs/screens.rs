@@ -37,15 +37,15 @@ async fn on_a_terminal_a_bar_shows_how_far_it_is_and_what_blocks() -> Result<()>
     assert_eq!(said.code, 130, "{said:?}");
     for part in [
         "edge-a [                        ] 0/5 pods gone, 5 blocked, ",
-        "  shop/a: PodDisruptionBudget: The disruption budget a needs 1 healthy pods and has 1 currently",
-        "  shop/c: PodDisruptionBudget: ",
+        "  shop/a: budget shop/a: 1 of 1 healthy, needs 1",
+        "  shop/c: budget shop/c: ",
         "  and 2 more",
         "Ctrl-C stops; the nodes stay cordoned",
         "interrupted: the drain of node \"edge-a\" has been stopped; 0 of 5 pods are gone, these are left:",
     ] {
         assert!(seen.contains(part), "{part:?} is not in {seen}");
     }
-    assert!(!seen.contains("\n  shop/d: PodDisruptionBudget"), "only three are named below the bar: {seen}");
+    assert!(!seen.contains("\n  shop/d: budget"), "only three are named below the bar: {seen}");
     Ok(())
 }
 

@@ -72,6 +72,8 @@ impl Service {
             let is_unconfined = self.settings.current().cluster.unconfined;
             self.performer.preflight.found(&self.time, has_no_means, is_unconfined)
         };
+        let is_alone = !self.state.facts.has_kubeconfig;
+        self.around.kubeconfig_places = is_alone.then(|| self.performer.kubeconfig_places());
         let was_failing = self.output.retry_at();
         if was_failing.is_some_and(|at| now < at) {
             self.publish_at = was_failing.unwrap_or(Moment::NEVER);

@@ -11,7 +11,7 @@ const SILENT: Duration = Duration::from_mins(1);
 
 /// Hint about all budgets of a refused pod.
 pub(super) fn hint(guards: &[Guard], findings: &Findings) -> String {
-    let mut hints: Vec<String> = guards.iter().map(|guard| of_budget(guard, findings)).collect();
+    let mut hints: Vec<String> = guards.iter().map(|guard| with_command(guard, findings)).collect();
     if hints.is_empty() {
         hints.push("look at the PodDisruptionBudgets of the namespace".to_owned());
     }
@@ -34,6 +34,27 @@ pub(super) fn is_misconfigured(budget: &BudgetView) -> bool {
         && budget.current_healthy >= budget.expected_pods
         && budget.disruptions_allowed == 0
         && budget.disrupted_pods.is_empty()
+}
+
+/// Hint about one budget, and the command that shows or changes it, unless waiting is enough.
+fn with_command(guard: &Guard, findings: &Findings) -> String {
+    let BudgetView { namespace, name, .. } = &guard.budget;
+    let text = of_budget(guard, findings);
+    if guard.budget.disruptions_allowed > 0 || is_between_evictions(&guard.budget) {
+        return text;
+    }
+    let verb = if is_never_enough(&guard.budget) { "edit" } else { "describe" };
+    format!("{text}: kubectl -n {namespace} {verb} pdb {name}")
+}
+
+/// True if the budget has just allowed an eviction, and allows the next one soon.
+fn is_between_evictions(budget: &BudgetView) -> bool {
+    !budget.disrupted_pods.is_empty() && budget.current_healthy >= budget.desired_healthy
+}
+
+/// True if all its pods are healthy, and it needs every one of them.
+fn is_never_enough(budget: &BudgetView) -> bool {
+    is_misconfigured(budget) && budget.expected_pods <= budget.desired_healthy
 }
 
 /// Hint about one budget, from its numbers (`kubectl get pdb` shows the same).
@@ -64,7 +85,7 @@ fn of_budget(guard: &Guard, findings: &Findings) -> String {
             "{name} has just allowed the eviction of {}: the next one follows when that is over, after 2 minutes at most",
             budget.disrupted_pods.join(", ")
         )
-    } else if is_misconfigured(budget) && budget.expected_pods <= budget.desired_healthy {
+    } else if is_never_enough(budget) {
         format!("{name} never allows a disruption: scale the workload up, or change the budget")
     } else {
         format!("{name} is used up: a replacement has to become Ready first")

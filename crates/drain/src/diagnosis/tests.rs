@@ -61,8 +61,8 @@ fn a_hint_for_each_kind_of_budget() {
             BudgetView { disrupted_pods: vec!["x-1".into()], ..budget(3, 3, 2, 0) },
             "has just allowed the eviction of x-1",
         ),
-        (none(), "never allows a disruption"),
-        (budget(4, 3, 3, 0), "a replacement has to become Ready"),
+        (none(), "or change the budget: kubectl -n a edit pdb b"),
+        (budget(4, 3, 3, 0), "to become Ready first: kubectl -n a describe pdb b"),
         (budget(3, 3, 2, 0), "a replacement has to become Ready"),
     ];
     for (budget, expected) in cases {
@@ -377,4 +377,35 @@ fn a_refused_pod_counts_from_its_first_refusal() {
     bench.after(Duration::from_secs(30));
     bench.answer("1", refusal());
     assert_eq!(only(&bench).since, first);
+}
+
+#[test]
+fn a_trouble_of_many_pods_is_one_blocker() {
+    let refused = |pods: &[&str], desired_healthy| {
+        let mut bench = Bench::start();
+        let mut snapshot = guarded(pods.iter().map(|uid| pod(uid)).collect(), 0, "1");
+        let budget = &mut snapshot.budgets[0];
+        (budget.expected_pods, budget.current_healthy, budget.desired_healthy) = (3, 3, desired_healthy);
+        bench.snapshot(snapshot);
+        for uid in pods {
+            bench.answer(uid, refusal());
+        }
+        blocked(bench.attempt(), bench.now)
+    };
+    let stuck = |uid: &str, late: u64| Blocked {
+        pod: pod(uid).id,
+        cause: format!("still terminating {late} s after its time"),
+        ..Blocked::default()
+    };
+    let all = [vec![stuck("9", 31)], refused(&["1", "2", "3"], 3), vec![stuck("8", 70)]].concat();
+    let found: Vec<(String, usize)> =
+        blockers(&all).into_iter().map(|blocker| (blocker.what, blocker.pods.len())).collect();
+    let expected = [("budget a/b: 3 of 3 healthy, needs 3", 3), ("still terminating 31 s after its time", 2)];
+    assert_eq!(found, expected.map(|(what, pods)| (what.to_owned(), pods)));
+    assert_eq!(blockers(&[]), []);
+
+    let held = |holder: &str| Blocked { holder: holder.into(), ..refused(&["1"], 2).remove(0) };
+    let two = blockers(&[held("KubeVirt: virtual machine a/x"), held("KubeVirt: virtual machine a/y")]);
+    assert_eq!(two.len(), 2, "each machine is a trouble of its own");
+    says(&two[0].what, &["budget a/b: 3 of 3 healthy, needs 2; behind it is KubeVirt: virtual machine a/x"]);
 }

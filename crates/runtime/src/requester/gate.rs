@@ -1,6 +1,6 @@
 //! The gate's verdict and its texts, by which an agent decides and which it shows.
 
-use schemas::{ProceedReason, Verdict};
+use schemas::{DeferReason, ProceedReason, Verdict};
 
 use super::OwnRequest;
 
@@ -29,6 +29,26 @@ impl GateReading {
             || ("the gate is not checked yet".to_owned(), String::new()),
             |gate| (gate.blocked_by.clone(), gate.release.clone()),
         )
+    }
+
+    /// Seconds after which the operation goes on WITHOUT a drain although zedkube has not answered; `None` if it does not.
+    pub fn undrained_in_seconds(&self) -> Option<u64> {
+        let (absent_ms, limit_ms) = match self.gate.as_ref()?.verdict {
+            Verdict::Defer(
+                DeferReason::Away { absent_ms, limit_ms } | DeferReason::Hung { absent_ms, limit_ms, .. },
+            ) => (absent_ms, limit_ms?),
+            Verdict::Defer(
+                DeferReason::Draining(_)
+                | DeferReason::Starting
+                | DeferReason::EveBusy(_)
+                | DeferReason::EveStale(_)
+                | DeferReason::EveClusterUnclear,
+            )
+            | Verdict::Proceed(_)
+            | Verdict::Publish
+            | Verdict::Failed(_) => return None,
+        };
+        Some(limit_ms.saturating_sub(absent_ms) / 1000)
     }
 
     /// The text that says why the operation is released: that of the open gate, otherwise the last one, `shown`.

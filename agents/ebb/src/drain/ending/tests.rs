@@ -155,7 +155,7 @@ fn who_is_behind_it_is_named() {
         holder: "a migration".into(),
         hint: "wait".into(),
         since: Moment(7),
-        returns: false,
+        ..Blocked::default()
     };
     let stage = Stage::Blocked { cause: Cause::TwoBudgets, next: Moment::NEVER };
     let view = NodeDrainView {

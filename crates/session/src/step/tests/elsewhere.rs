@@ -46,7 +46,7 @@ fn only_the_cluster_in_which_a_drain_began_counts_for_it() {
             assert_eq!((sim.state.cluster.as_deref(), sim.state.phase.name()), (Some("first"), phase));
             let refused = &sim.state.nodes_error.refused;
             assert!(refused.contains(other.unwrap_or("may not get namespaces")), "{phase}: {refused}");
-            let hint = words::hint(&sim.state);
+            let hint = words::hint(&sim.state, sim.now);
             let advice = if other.is_some() {
                 "put the old kubeconfig back"
             } else {
@@ -78,7 +78,7 @@ fn without_a_drain_zedkube_moves_on_and_remembers_what_it_left_in_the_old_cluste
         (false, false, Some("second"))
     );
     assert_eq!(state.remembered, Some(left), "a list of another cluster does not say that the node is gone");
-    let (said, hint) = (words::reason(state), words::hint(state));
+    let (said, hint) = (words::reason(state), words::hint(state, sim.now));
     assert!(
         said.starts_with("our cordon or slot may still be on node own of another cluster (whose namespace kube-system has UID first)"),
         "{said}"

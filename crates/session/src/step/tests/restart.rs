@@ -216,7 +216,7 @@ fn a_cordon_without_its_annotation_is_taken_back_if_the_server_says_that_it_is_o
         assert_eq!(asked, 1, "once");
         let said = "the node is cordoned, not by zedkube";
         assert_eq!(words::reason(&sim.state).contains(said), !is_ours);
-        assert_eq!(words::hint(&sim.state).contains("ebb uncordon --force own"), !is_ours);
+        assert_eq!(words::hint(&sim.state, sim.now).contains("ebb uncordon --force own"), !is_ours);
     }
 }
 

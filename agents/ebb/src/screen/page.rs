@@ -1,0 +1,121 @@
+//! A page for people: lines that end between words and fit into the terminal, the most important ones first.
+
+use console::Term;
+use textwrap::{Options, WordSeparator, WordSplitter, wrap};
+
+/// Size of a terminal that does not tell its own, and of no terminal at all.
+const USUAL: (usize, usize) = (24, 80);
+
+/// Rows of the terminal that are not the page's: the command above it and the prompt below.
+const ROWS_OF_SHELL: usize = 2;
+
+/// The least size of a page: less shows nothing.
+const LEAST: (usize, usize) = (8, 20);
+
+/// Lines that one text may take. An error of an API server can have a thousand.
+const MOST_OF_ONE: usize = 4;
+
+/// The continuation of a text stands below the beginning of its value: `  do:    `.
+const FIELD: usize = 9;
+
+/// Lines of limited width and number.
+#[derive(Debug)]
+pub(crate) struct Page {
+    lines: Vec<String>,
+    rows: Option<usize>,
+    columns: usize,
+}
+
+impl Page {
+    /// A page that fits into the terminal; with `is_whole` nothing is left out, and only the width counts.
+    pub(crate) fn for_terminal(is_whole: bool) -> Self {
+        let size = Term::stdout().size_checked();
+        let (rows, columns) = size.map_or(USUAL, |(rows, columns)| (rows.into(), columns.into()));
+        Self::new((!is_whole).then_some(rows), columns)
+    }
+
+    /// A page for a terminal with that many rows and columns; without rows nothing is left out.
+    pub(crate) fn new(rows: Option<usize>, columns: usize) -> Self {
+        let rows = rows.map(|rows| rows.saturating_sub(ROWS_OF_SHELL).max(LEAST.0));
+        Self { lines: Vec::new(), rows, columns: columns.max(LEAST.1) }
+    }
+
+    /// Adds a text that begins at the left edge.
+    pub(crate) fn line(&mut self, text: &str) {
+        self.add("", text);
+    }
+
+    /// Adds a text with its name: `  do:    the text`.
+    pub(crate) fn field(&mut self, name: &str, text: &str) {
+        self.add(&format!("  {:width$}", format!("{name}:"), width = FIELD - 2), text);
+    }
+
+    fn add(&mut self, head: &str, text: &str) {
+        let rest = if head.is_empty() { "  " } else { &" ".repeat(FIELD) };
+        let text = text::plain(text);
+        // A name is not cut at its hyphens: it has to be copied.
+        let options = Options::new(self.columns)
+            .initial_indent(head)
+            .subsequent_indent(rest)
+            .word_separator(WordSeparator::AsciiSpace)
+            .word_splitter(WordSplitter::NoHyphenation);
+        let mut wrapped: Vec<String> = wrap(text.trim(), options).into_iter().map(Into::into).collect();
+        if self.rows.is_some() && wrapped.len() > MOST_OF_ONE {
+            wrapped.truncate(MOST_OF_ONE);
+            if let Some(last) = wrapped.last_mut() {
+                let kept: String = last.chars().take(self.columns - 1).collect();
+                *last = format!("{}…", kept.trim_end());
+            }
+        }
+        self.lines.extend(wrapped);
+    }
+
+    /// The page as text. What does not fit is counted in the last line, which names `all`, the command that shows it.
+    pub(crate) fn text(mut self, all: &str) -> String {
+        if let Some(rows) = self.rows.filter(|rows| *rows < self.lines.len()) {
+            let more = self.lines.len() - (rows - 1);
+            self.lines.truncate(rows - 1);
+            let last = format!("and {more} more lines: {all}");
+            self.lines.push(last.chars().take(self.columns).collect());
+        }
+        self.lines.join("\n") + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_between_words_and_the_rest_is_counted() {
+        let words = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen";
+        let filled = |rows, columns| {
+            let mut page = Page::new(rows, columns);
+            for _ in 0..5 {
+                page.line(&words.repeat(9));
+                page.field("do", words);
+                page.field("do", &"x".repeat(70));
+            }
+            page.text("ebb status --pods")
+        };
+        for (rows, columns, lines) in
+            [(Some(24), 80, 22), (Some(100), 80, 35), (Some(10), 20, 8), (Some(0), 0, 8), (None, 80, 65)]
+        {
+            let text = filled(rows, columns);
+            assert_eq!(text.lines().count(), lines, "{rows:?} {columns}\n{text}");
+            let is_narrow = |line: &str| line.chars().count() <= columns.max(20);
+            assert!(text.lines().all(is_narrow), "{rows:?} {columns}\n{text}");
+        }
+        let text = filled(Some(24), 80);
+        assert!(text.ends_with("and 14 more lines: ebb status --pods\n"), "{text}");
+        assert!(text.contains("\n  do:    one two "), "{text}");
+        assert_eq!(text.matches('…').count(), 3, "{text}");
+    }
+
+    #[test]
+    fn no_text_of_others_reaches_the_terminal_as_it_is() {
+        let mut page = Page::new(None, 80);
+        page.field("why", "red \u{1b}[31m\nNode edge-a: in service");
+        assert_eq!(page.text(""), "  why:   red  [31m Node edge-a: in service\n");
+    }
+}
