@@ -170,13 +170,13 @@ fn reason(state: &State, around: &Surroundings, now: Moment) -> String {
         unstored.map(|error| format!("the membership cannot be stored for the next boot: {error}"));
     let foreseen = foreseen(state, around, now);
     let foreseen = foreseen.map(|problem| format!("to be fixed before the next drain: {}", problem.text));
-    let places = unfound(state, around).map(|places| format!("no kubeconfig was found: looked at {places}"));
-    let parts = held_up
-        .chain([words::reason(state)])
-        .chain(places)
-        .chain(foreseen)
-        .chain(watch_error)
-        .chain(unstored);
+    let why = unfound(state, around).map_or_else(
+        || words::reason(state),
+        |places| {
+            format!("no kubeconfig was found, so this device counts as in no cluster: looked at {places}")
+        },
+    );
+    let parts = held_up.chain([why]).chain(foreseen).chain(watch_error).chain(unstored);
     parts.collect::<Vec<_>>().join("; ")
 }
 
@@ -220,7 +220,8 @@ fn hint(state: &State, around: &Surroundings, blockers: &[diagnosis::Blocker], n
 
 /// The places in which no kubeconfig was found, on a device that therefore counts as one in no cluster.
 fn unfound<'a>(state: &State, around: &'a Surroundings) -> Option<&'a String> {
-    let is_alone = state.phase == Phase::Idle && state.member_now() == Member::No;
+    let has_nothing = state.own.is_none() && state.left_behind().is_none();
+    let is_alone = state.phase == Phase::Idle && state.member_now() == Member::No && has_nothing;
     let is_searched = state.facts.mode == Mode::Auto && state.facts.eve_config_valid.is_none();
     around.kubeconfig_places.as_ref().filter(|_| is_alone && is_searched && state.forcing.disabled.is_none())
 }

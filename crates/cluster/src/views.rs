@@ -97,6 +97,7 @@ pub(crate) fn budget_view(budget: &Budget) -> BudgetView {
         max_unavailable: budget.spec.as_ref().is_some_and(|spec| spec.max_unavailable.is_some()),
         sync_failure: sync_failure(status.conditions.as_deref().unwrap_or_default()),
         disrupted_pods: status.disrupted_pods.unwrap_or_default().into_keys().collect(),
+        keeper: controller(metadata),
     }
 }
 

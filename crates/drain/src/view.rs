@@ -182,6 +182,8 @@ pub struct BudgetView {
     pub sync_failure: String,
     /// Pods whose eviction was accepted and which the disruption controller has not handled yet.
     pub disrupted_pods: Vec<String>,
+    /// The object that made this budget and keeps it as it wants; `None` if a person or a tool did.
+    pub keeper: Option<Controller>,
 }
 
 /// A node, trimmed to the fields that decisions need.

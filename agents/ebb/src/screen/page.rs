@@ -13,7 +13,7 @@ const ROWS_OF_SHELL: usize = 2;
 const LEAST: (usize, usize) = (8, 20);
 
 /// Lines that one text may take. An error of an API server can have a thousand.
-const MOST_OF_ONE: usize = 4;
+const MOST_OF_ONE: usize = 5;
 
 /// The continuation of a text stands below the beginning of its value: `  do:    `.
 const FIELD: usize = 9;
@@ -99,7 +99,7 @@ mod tests {
             page.text("ebb status --pods")
         };
         for (rows, columns, lines) in
-            [(Some(24), 80, 22), (Some(100), 80, 35), (Some(10), 20, 8), (Some(0), 0, 8), (None, 80, 65)]
+            [(Some(24), 80, 22), (Some(100), 80, 40), (Some(10), 20, 8), (Some(0), 0, 8), (None, 80, 65)]
         {
             let text = filled(rows, columns);
             assert_eq!(text.lines().count(), lines, "{rows:?} {columns}\n{text}");
@@ -107,7 +107,7 @@ mod tests {
             assert!(text.lines().all(is_narrow), "{rows:?} {columns}\n{text}");
         }
         let text = filled(Some(24), 80);
-        assert!(text.ends_with("and 14 more lines: ebb status --pods\n"), "{text}");
+        assert!(text.ends_with("and 19 more lines: ebb status --pods\n"), "{text}");
         assert!(text.contains("\n  do:    one two "), "{text}");
         assert_eq!(text.matches('…').count(), 3, "{text}");
     }

@@ -75,9 +75,16 @@ pub(super) fn troubles(seen: &StatusView, clock: &Clock, is_whole: bool) -> Vec<
     all.extend(kept.into_iter().flat_map(|report| held(report, clock, most)));
     all.extend(frozen(seen));
     all.extend(refused(seen, most));
-    all.extend(kept.into_iter().flat_map(|report| preflight(report, most)));
+    all.extend(kept.into_iter().flat_map(|report| preflight(report, most, true)));
     all.extend(dry_run(seen));
     all
+}
+
+/// What is worth a look and stops no drain: shown last.
+pub(super) fn remarks(seen: &StatusView, is_whole: bool) -> Vec<Trouble> {
+    let report = seen.report.as_ref().filter(|_| seen.has_zedkube());
+    let most = if is_whole { usize::MAX } else { MOST };
+    report.map(|report| preflight(report, most, false)).unwrap_or_default()
 }
 
 /// What the exit code says.
@@ -285,8 +292,9 @@ fn failures(seen: &StatusView, clock: &Clock, most: usize) -> Vec<Trouble> {
         .map(|report| failed("the drain".to_owned(), &report.reason, schemas::GoTime::ZERO, &report.hint));
     let mut all: Vec<Trouble> = op.into_iter().chain(action).chain(image).chain(drain).collect();
     let blockers = seen.report.iter().filter(|report| report.outcome == Some(Outcome::DrainFailed));
-    if all.iter().any(|trouble| trouble.code == Code::Failed) {
-        let left = blockers.flat_map(|report| &report.blockers).take(most);
+    let mut left = blockers.flat_map(|report| &report.blockers).take(most).peekable();
+    if let Some(first) = all.first_mut().filter(|_| left.peek().is_some()) {
+        first.todo = format!("mend what held it, below; {}", first.todo);
         all.extend(left.map(|blocker| Trouble { code: Code::Failed, ..blocked("It was held by", blocker) }));
     }
     all
@@ -348,8 +356,8 @@ fn refused(seen: &StatusView, most: usize) -> Vec<Trouble> {
     shown.map(|text| Trouble::new(Code::Unknown, text, "")).collect()
 }
 
-/// What the next drain would stumble over, shown while there is time to fix it.
-fn preflight(report: &NodeDrainReport, most: usize) -> Vec<Trouble> {
+/// What the preflight has found: what would stop the next drain, or else what would not.
+fn preflight(report: &NodeDrainReport, most: usize, stops: bool) -> Vec<Trouble> {
     let said = match report.held_by {
         Some(HeldBy::ApiServer) => "API",
         Some(HeldBy::Rights) => "Rights",
@@ -357,17 +365,19 @@ fn preflight(report: &NodeDrainReport, most: usize) -> Vec<Trouble> {
         Some(HeldBy::SlotTable) => "Slots",
         _ => "",
     };
+    let is_meant = |problem: &&PreflightProblem| {
+        let what = problem.what.as_str();
+        what != said && matches!(what, "API" | "Identity" | "Rights" | "Slots" | "Budgets" | "Means") == stops
+    };
     let problems = report.preflight.iter().flat_map(|preflight| &preflight.problems);
-    let problems: Vec<&PreflightProblem> = problems.filter(|problem| problem.what != said).collect();
+    let problems: Vec<&PreflightProblem> = problems.filter(is_meant).collect();
+    let code = if stops { Code::Blocked } else { Code::Fine };
     let line = |problem: &&PreflightProblem| {
         let PreflightProblem { what, text, hint } = problem;
-        let stops = matches!(what.as_str(), "API" | "Identity" | "Rights" | "Slots" | "Budgets" | "Means");
-        let code = if stops { Code::Blocked } else { Code::Fine };
         Trouble::new(code, format!("CHECK {what}: {text}"), hint.clone())
     };
     let more = problems.len().saturating_sub(most);
-    let more =
-        (more > 0).then(|| Trouble::new(Code::Fine, format!("CHECK: {more} more"), "ebb status --json"));
+    let more = (more > 0).then(|| Trouble::new(code, format!("CHECK: {more} more"), "ebb status --json"));
     problems.iter().take(most).map(line).chain(more).collect()
 }
 

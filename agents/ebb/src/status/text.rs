@@ -26,12 +26,7 @@ pub(super) fn render(
     mut page: Page,
     all_pods: bool,
 ) -> Page {
-    for Trouble { text, todo, .. } in troubles {
-        page.line(&text);
-        if !todo.is_empty() {
-            page.field("do", &todo);
-        }
-    }
+    show(troubles, &mut page);
     node(seen, clock, &mut page);
     if let Some(report) = &seen.report {
         drain(seen, report, clock, &mut page);
@@ -49,9 +44,19 @@ pub(super) fn render(
         }
     }
     page.line(&agents(&seen.agents));
+    show(head::remarks(seen, all_pods), &mut page);
     let pods = seen.report.iter().flat_map(|report| &report.pods).filter(|_| all_pods);
     pods.for_each(|pod| page.line(&pod_line(pod)));
     page
+}
+
+fn show(troubles: Vec<Trouble>, page: &mut Page) {
+    for Trouble { text, todo, .. } in troubles {
+        page.line(&text);
+        if !todo.is_empty() {
+            page.field("do", &todo);
+        }
+    }
 }
 
 /// The line about the node.
@@ -62,7 +67,7 @@ fn node(seen: &StatusView, clock: &Clock, page: &mut Page) {
     let is_cordoned = report.is_some_and(|report| report.cordoned);
     let what = match (status.status, report.and_then(|report| report.outcome)) {
         (DrainStatus::Complete, Some(Outcome::Drained)) if !seen.has_zedkube() => {
-            "drained when zedkube last looked: nobody knows whether pods have come since"
+            "drained, and nobody knows whether pods have come since"
         }
         (DrainStatus::Complete, Some(outcome)) => complete(outcome),
         (DrainStatus::NotRequested, _) if is_cordoned => "CORDONED: it takes no pods",
@@ -71,9 +76,11 @@ fn node(seen: &StatusView, clock: &Clock, page: &mut Page) {
         }
         (status, _) => status_words(status, report.map(|report| report.member)),
     };
+    let is_old = report.is_some() && !seen.has_zedkube();
+    let old = if is_old { ", when zedkube last looked" } else { "" };
     let since = report.map(|report| format!(" since {}", clock.since(report.since))).unwrap_or_default();
     page.line(&format!(
-        "Node {}: {what} ({}{since})",
+        "Node {}: {what}{old} ({}{since})",
         name.unwrap_or("of this device"),
         status.status.constant()
     ));
@@ -156,7 +163,12 @@ fn drain(seen: &StatusView, report: &NodeDrainReport, clock: &Clock, page: &mut 
 /// True if the head has said the reason.
 fn is_reason_said(report: &NodeDrainReport) -> bool {
     let is_late = report.phase == "Waiting" && report.deadline.set().is_some();
-    is_late || report.phase == "Failed" || report.held_by.is_some_and(|by| by != schemas::HeldBy::Pods)
+    let problems = report.preflight.iter().flat_map(|preflight| &preflight.problems);
+    let is_foreseen = problems.into_iter().any(|problem| problem.hint == report.hint);
+    is_late
+        || is_foreseen
+        || report.phase == "Failed"
+        || report.held_by.is_some_and(|by| by != schemas::HeldBy::Pods)
 }
 
 /// What happens next, and when.

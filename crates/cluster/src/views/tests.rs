@@ -145,7 +145,8 @@ fn phases_and_odd_graces() {
 #[test]
 fn a_whole_budget() {
     let view = budget(json!({
-        "metadata": {"namespace": "shop", "name": "db", "resourceVersion": "9", "generation": 2},
+        "metadata": {"namespace": "shop", "name": "db", "resourceVersion": "9", "generation": 2, "ownerReferences": [
+            {"apiVersion": "postgresql.cnpg.io/v1", "kind": "Cluster", "name": "pg", "uid": "u", "controller": true}]},
         "spec": {"selector": {"matchLabels": {"app": "db"}}, "maxUnavailable": "10%"},
         "status": {"observedGeneration": 2, "expectedPods": 3, "currentHealthy": 2, "desiredHealthy": 2,
             "disruptionsAllowed": 0, "disruptedPods": {"db-0": "2026-11-21T12:00:00Z"},
@@ -166,6 +167,13 @@ fn a_whole_budget() {
         max_unavailable: true,
         sync_failure: "found no controllers for pod \"db-0\"".into(),
         disrupted_pods: vec!["db-0".into()],
+        keeper: Some(Controller {
+            api_version: "postgresql.cnpg.io/v1".into(),
+            kind: "Cluster".into(),
+            name: "pg".into(),
+            uid: "u".into(),
+            existence: Existence::Unknown,
+        }),
     };
     assert_eq!(view, expected);
 }

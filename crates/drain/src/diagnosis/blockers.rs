@@ -36,13 +36,16 @@ impl Blocked {
         let what = match self.budgets.as_slice() {
             [guard] if self.by_budget => {
                 let budget = &guard.budget;
+                let keeper = budget.keeper.as_ref();
+                let kept = keeper.map(|keeper| format!(", kept by {} {}", keeper.kind, keeper.name));
                 format!(
-                    "budget {}/{}: {} of {} healthy, needs {}",
+                    "budget {}/{}: {} of {} healthy, needs {}{}",
                     budget.namespace,
                     budget.name,
                     budget.current_healthy,
                     budget.expected_pods,
-                    budget.desired_healthy
+                    budget.desired_healthy,
+                    kept.unwrap_or_default()
                 )
             }
             _ => self.cause.clone(),

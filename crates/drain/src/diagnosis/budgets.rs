@@ -4,10 +4,19 @@ use std::time::Duration;
 
 use super::Guard;
 use crate::findings::Findings;
-use crate::view::BudgetView;
+use crate::view::{BudgetView, Controller};
 
 /// A leader renews its lease every few seconds; after this time without a renewal it is dead or cut off.
 const SILENT: Duration = Duration::from_mins(1);
+
+/// What the known systems do that keep a budget for a workload of theirs, by API group. Nothing is decided by it.
+const KEEPERS: [(&str, &str); 5] = [
+    ("postgresql.cnpg.io", "it moves its primary by itself"),
+    ("ceph.rook.io", "it lets one failure domain go at a time, and the next one when Ceph is healthy again"),
+    ("core.strimzi.io", "its Drain Cleaner restarts the pods elsewhere, one after another"),
+    ("kubevirt.io", "it migrates the virtual machine"),
+    ("longhorn.io", "it moves replicas away first"),
+];
 
 /// Hint about all budgets of a refused pod.
 pub(super) fn hint(guards: &[Guard], findings: &Findings) -> String {
@@ -43,8 +52,27 @@ fn with_command(guard: &Guard, findings: &Findings) -> String {
     if guard.budget.disruptions_allowed > 0 || is_between_evictions(&guard.budget) {
         return text;
     }
+    if let Some(keeper) = &guard.budget.keeper {
+        let is_short = guard.budget.current_healthy < guard.budget.desired_healthy;
+        let text = if is_short { format!("{text}; it") } else { format!("budget {namespace}/{name}") };
+        return format!("{text} {}", kept(namespace, keeper));
+    }
     let verb = if is_never_enough(&guard.budget) { "edit" } else { "describe" };
     format!("{text}: kubectl -n {namespace} {verb} pdb {name}")
+}
+
+/// That somebody keeps the budget as it is, and the command that shows who.
+fn kept(namespace: &str, keeper: &Controller) -> String {
+    let Controller { kind, name, .. } = keeper;
+    let group = keeper.api_version.rsplit_once('/').map(|(group, _)| group).unwrap_or_default();
+    let does =
+        KEEPERS.iter().find(|(known, _)| *known == group).map_or("look what it waits for", |(_, does)| does);
+    let dot = if group.is_empty() { "" } else { "." };
+    format!(
+        "is kept by {kind} {name}: {does}; a change of the budget does not last: kubectl -n {namespace} describe \
+         {}{dot}{group} {name}",
+        kind.to_lowercase()
+    )
 }
 
 /// True if the budget has just allowed an eviction, and allows the next one soon.

@@ -30,6 +30,15 @@ fn says(text: &str, parts: &[&str]) {
     }
 }
 
+fn keeper(api_version: &str, kind: &str) -> Controller {
+    Controller {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        name: "x".into(),
+        ..Controller::default()
+    }
+}
+
 #[test]
 fn a_hint_for_each_kind_of_budget() {
     let budget = |expected_pods, current_healthy, desired_healthy, disruptions_allowed| BudgetView {
@@ -64,6 +73,16 @@ fn a_hint_for_each_kind_of_budget() {
         (none(), "or change the budget: kubectl -n a edit pdb b"),
         (budget(4, 3, 3, 0), "to become Ready first: kubectl -n a describe pdb b"),
         (budget(3, 3, 2, 0), "a replacement has to become Ready"),
+        (
+            BudgetView { keeper: Some(keeper("postgresql.cnpg.io/v1", "Cluster")), ..none() },
+            "is kept by Cluster x: it moves its primary by itself; a change of the budget does not last: kubectl -n a \
+             describe cluster.postgresql.cnpg.io x",
+        ),
+        (
+            BudgetView { keeper: Some(keeper("v1", "Pod")), ..budget(3, 1, 2, 0) },
+            "find out why its pods are not Ready; it is kept by Pod x: look what it waits for; a change of the budget does \
+             not last: kubectl -n a describe pod x",
+        ),
     ];
     for (budget, expected) in cases {
         let mut bench = Bench::start();
@@ -386,6 +405,7 @@ fn a_trouble_of_many_pods_is_one_blocker() {
         let mut snapshot = guarded(pods.iter().map(|uid| pod(uid)).collect(), 0, "1");
         let budget = &mut snapshot.budgets[0];
         (budget.expected_pods, budget.current_healthy, budget.desired_healthy) = (3, 3, desired_healthy);
+        budget.keeper = Some(keeper("postgresql.cnpg.io/v1", "Cluster"));
         bench.snapshot(snapshot);
         for uid in pods {
             bench.answer(uid, refusal());
@@ -400,12 +420,20 @@ fn a_trouble_of_many_pods_is_one_blocker() {
     let all = [vec![stuck("9", 31)], refused(&["1", "2", "3"], 3), vec![stuck("8", 70)]].concat();
     let found: Vec<(String, usize)> =
         blockers(&all).into_iter().map(|blocker| (blocker.what, blocker.pods.len())).collect();
-    let expected = [("budget a/b: 3 of 3 healthy, needs 3", 3), ("still terminating 31 s after its time", 2)];
+    let expected = [
+        ("budget a/b: 3 of 3 healthy, needs 3, kept by Cluster x", 3),
+        ("still terminating 31 s after its time", 2),
+    ];
     assert_eq!(found, expected.map(|(what, pods)| (what.to_owned(), pods)));
     assert_eq!(blockers(&[]), []);
 
     let held = |holder: &str| Blocked { holder: holder.into(), ..refused(&["1"], 2).remove(0) };
     let two = blockers(&[held("KubeVirt: virtual machine a/x"), held("KubeVirt: virtual machine a/y")]);
     assert_eq!(two.len(), 2, "each machine is a trouble of its own");
-    says(&two[0].what, &["budget a/b: 3 of 3 healthy, needs 2; behind it is KubeVirt: virtual machine a/x"]);
+    says(
+        &two[0].what,
+        &[
+            "budget a/b: 3 of 3 healthy, needs 2, kept by Cluster x; behind it is KubeVirt: virtual machine a/x",
+        ],
+    );
 }

@@ -177,8 +177,7 @@ fn at_rest() -> Vec<Situation> {
             "in no cluster",
             with_report(seen(DrainStatus::NotSupported), |report| {
                 (report.node, report.member) = (String::new(), Member::No);
-                report.reason = "not a member of a cluster: nothing has to be drained; no kubeconfig was found: looked at \
-                             KUBECONFIG, /etc/rancher/k3s/k3s.yaml".into();
+                report.reason = "no kubeconfig was found, so this device counts as in no cluster: looked at KUBECONFIG, /etc/rancher/k3s/k3s.yaml".into();
                 report.hint = "if this machine is in a cluster: set cluster.kubeconfig; until then it goes down WITHOUT a drain".into();
             }),
         ),
@@ -211,8 +210,8 @@ fn draining_now() -> Vec<Situation> {
         (
             "blocked by an operator's budget",
             blocked(vec![blocker(
-                "budget pg/main: 1 of 1 healthy, needs 1; behind it is Cluster pg/main (postgresql.cnpg.io)",
-                "wait: it moves its primary by itself",
+                "budget pg/main: 1 of 1 healthy, needs 1, kept by Cluster main",
+                "budget pg/main is kept by Cluster main: it moves its primary by itself; a change of the budget does not last: kubectl -n pg describe cluster.postgresql.cnpg.io main",
                 1,
             )]),
         ),
