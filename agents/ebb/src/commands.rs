@@ -51,7 +51,11 @@ pub(crate) fn run(arguments: &CommandsArguments) -> anyhow::Result<()> {
     let root = arguments.place.root()?;
     let mut rows: Vec<Row> = all_kinds().filter_map(|kind| row(&root, kind)).collect();
     rows.sort_by_key(|row| (row.source, row.operation));
-    arguments.place.answer(render(&rows).trim_end(), &rows)
+    if arguments.place.json {
+        return screen::json(&rows);
+    }
+    screen::lines(render(&rows));
+    Ok(())
 }
 
 fn row(root: &Root, kind: Kind) -> Option<Row> {
@@ -83,9 +87,9 @@ fn judge(standing: &OperationFiles, kind: Kind) -> Option<Row> {
     known.or_else(|| standing.recorded.filter(|counter| *counter > 0).map(over))
 }
 
-fn render(rows: &[Row]) -> String {
+fn render(rows: &[Row]) -> Vec<String> {
     if rows.is_empty() {
-        return "no command has been given yet".to_owned();
+        return vec!["no command has been given yet".to_owned()];
     }
     let cells = |row: &Row| {
         let Row { source, operation, counter, state, reason } = row;
@@ -162,9 +166,11 @@ mod tests {
         };
         assert_eq!(
             render(&[row]),
-            "SOURCE      OPERATION  COUNTER  STATE          WHY\n\
-             controller  reboot     1001     only recorded  give another counter\n"
+            [
+                "SOURCE      OPERATION  COUNTER  STATE          WHY",
+                "controller  reboot     1001     only recorded  give another counter"
+            ]
         );
-        assert_eq!(render(&[]), "no command has been given yet");
+        assert_eq!(render(&[]), ["no command has been given yet"]);
     }
 }

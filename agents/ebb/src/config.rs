@@ -5,14 +5,12 @@ mod text;
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{Args, Subcommand};
 use pubsub::{Persistence, Root, TopicKey, read_item};
 use runtime::peers;
 use runtime::settings::{Origin, Problem, load, settings_files};
 use runtime::{AgentFlags, Loaded};
 use schemas::{Agent, ConfigItemValueMap, NodeDrainReport, agent};
-use serde::Serialize;
 
 use crate::screen;
 
@@ -56,9 +54,9 @@ fn show(view: &View) -> anyhow::Result<ExitCode> {
     let loaded = read(&view.flags);
     let running = running(&view.flags.root(), &loaded);
     if view.json {
-        print(&document::of_settings(&loaded, running))?;
+        screen::json(&document::of_settings(&loaded, running))?;
     } else {
-        screen::line(text::settings(&loaded, &running).trim_end());
+        screen::lines(text::settings(&loaded, &running));
     }
     Ok(bad_flags(&loaded).unwrap_or(ExitCode::SUCCESS))
 }
@@ -68,9 +66,9 @@ fn check(view: &View) -> anyhow::Result<ExitCode> {
     let files = settings_files(&view.flags.root(), &view.flags);
     let running = running(&view.flags.root(), &loaded);
     if view.json {
-        print(&document::of_problems(&loaded, &files, running))?;
+        screen::json(&document::of_problems(&loaded, &files, running))?;
     } else {
-        screen::line(text::problems(&loaded, files.len(), &running).trim_end());
+        screen::lines(text::problems(&loaded, files.len(), &running));
     }
     let code = if loaded.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok(bad_flags(&loaded).unwrap_or(code))
@@ -116,9 +114,4 @@ fn running(root: &Root, loaded: &Loaded) -> Vec<String> {
 
 fn bad_flags(loaded: &Loaded) -> Option<ExitCode> {
     (!loaded.bad_flags().is_empty()).then(|| ExitCode::from(BAD_FLAG))
-}
-
-fn print(document: &impl Serialize) -> anyhow::Result<()> {
-    screen::line(&serde_json::to_string_pretty(document).context("cannot write JSON")?);
-    Ok(())
 }

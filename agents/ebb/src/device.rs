@@ -42,7 +42,7 @@ impl Device {
         let loaded = load(&root, flags, controller.as_ref());
         let bad: Vec<String> = loaded.bad_flags().iter().map(ToString::to_string).collect();
         if !bad.is_empty() {
-            anyhow::bail!(bad.join("\n"));
+            anyhow::bail!(bad.join("; "));
         }
         problems.extend(loaded.problems.iter().map(ToString::to_string));
         for problem in &problems {

@@ -87,8 +87,7 @@ async fn real(
 }
 
 fn print(document: &[Document]) -> anyhow::Result<()> {
-    screen::line(&serde_json::to_string_pretty(document)?);
-    Ok(())
+    screen::json(document)
 }
 
 fn nothing_was_changed(signal: Interrupt) -> ExitCode {

@@ -28,7 +28,7 @@ pub(crate) struct OperatorFlags {
     root: PathBuf,
     /// Print the answer as one JSON object
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 impl OperatorFlags {
@@ -47,10 +47,9 @@ impl OperatorFlags {
     /// The document cannot be written as JSON.
     pub(crate) fn answer(&self, line: &str, document: &impl Serialize) -> anyhow::Result<()> {
         if self.json {
-            screen::line(&serde_json::to_string_pretty(document)?);
-        } else {
-            screen::line(line);
+            return screen::json(document);
         }
+        screen::line(line);
         Ok(())
     }
 }

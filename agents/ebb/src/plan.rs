@@ -79,21 +79,25 @@ pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
     crate::in_runtime(async {
         let all = if is_own { vec![of_device(arguments).await?] } else { of_nodes(arguments).await? };
         if arguments.json || arguments.drain.own.is_json() {
-            screen::line(&json(&all).context("cannot write JSON")?);
+            print(&all)?;
         } else {
-            let texts: Vec<String> = all.iter().map(text::render).collect();
-            screen::line(texts.join("\n").trim_end());
+            for (number, node_plan) in all.iter().enumerate() {
+                if number > 0 {
+                    screen::line("");
+                }
+                screen::lines(text::render(node_plan));
+            }
         }
         let goes = all.iter().all(|node_plan| node_plan.obstacles().is_empty());
         Ok(if goes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
 
-/// JSON text: one object for one node, else a list.
-fn json(all: &[NodePlan]) -> serde_json::Result<String> {
+/// Prints JSON: one object for one node, else a list.
+fn print(all: &[NodePlan]) -> anyhow::Result<()> {
     match all {
-        [one] => serde_json::to_string_pretty(&document(one)),
-        all => serde_json::to_string_pretty(&all.iter().map(document).collect::<Vec<_>>()),
+        [one] => screen::json(&document(one)),
+        all => screen::json(&all.iter().map(document).collect::<Vec<_>>()),
     }
 }
 

@@ -1,4 +1,7 @@
 //! All output to the terminal: data on stdout, everything else on stderr.
+//!
+//! Much of it are texts of others: names and messages of an API server, names of files, reasons of requests. Here they are
+//! cleaned, once for the whole program: what is meant as one line is one line, and no terminal obeys it.
 
 mod bars;
 mod page;
@@ -6,6 +9,9 @@ mod page;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
+
+use anyhow::Context;
+use serde::Serialize;
 
 pub(crate) use bars::Bar;
 use bars::Bars;
@@ -81,9 +87,24 @@ impl Screen {
 ///
 /// A closed stdout (`ebb status | head -1`) is not an error.
 pub(crate) fn line(text: &str) {
-    if let Err(error) = writeln!(io::stdout(), "{text}") {
+    if let Err(error) = writeln!(io::stdout(), "{}", text::plain(text)) {
         tracing::debug!("cannot print: {error}");
     }
+}
+
+/// Prints lines of data.
+pub(crate) fn lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) {
+    lines.into_iter().for_each(|text| line(text.as_ref()));
+}
+
+/// Prints a document as JSON on several lines. Characters that are not plain are escaped, which means the same.
+///
+/// # Errors
+/// The document cannot be written as JSON.
+pub(crate) fn json(document: &(impl Serialize + ?Sized)) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(document).context("cannot write JSON")?;
+    lines(text.lines().map(text::json));
+    Ok(())
 }
 
 /// Prints clap's answer (help, version, or an error about the arguments) on the right stream; `code` is the exit code
@@ -121,13 +142,14 @@ pub(crate) fn say_soon(text: &str) {
 
 /// Prints one line for people on stderr.
 pub(crate) fn say(text: &str) {
-    if let Err(error) = writeln!(io::stderr(), "{text}") {
+    if let Err(error) = writeln!(io::stderr(), "{}", text::plain(text)) {
         tracing::debug!("cannot print: {error}");
     }
 }
 
-/// A table as text: columns of equal width below their heads, two spaces apart, without blanks at the end of a line.
-pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
+/// The lines of a table: columns of equal width below their heads, two spaces apart, without blanks at the end of a
+/// line.
+pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> Vec<String> {
     let head = head.map(str::to_owned);
     let all = || std::iter::once(&head).chain(rows);
     let mut widths = [0; N];
@@ -136,12 +158,9 @@ pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> St
             *width = cell.chars().count().max(*width);
         }
     }
-    let mut text = String::new();
-    for row in all() {
+    let line = |row: &[String; N]| {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    all().map(line).collect()
 }

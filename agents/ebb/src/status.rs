@@ -37,11 +37,11 @@ pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     let troubles = head::troubles(&seen, &clock, arguments.pods);
     let code = head::code(&seen, &troubles);
     if arguments.json {
-        screen::line(&serde_json::to_string_pretty(&seen)?);
+        screen::json(&seen)?;
     } else {
         let page = Page::for_terminal(arguments.pods);
         let page = text::render(&seen, troubles, &clock, page, arguments.pods);
-        screen::line(page.text(&all_of_it()).trim_end());
+        screen::lines(page.lines(&all_of_it()));
     }
     Ok(code.into())
 }

@@ -19,8 +19,8 @@ use crate::shown_time::ShownTime;
 /// Pause after a run without problems: credentials expire and rights change without notice.
 const DAILY: Duration = Duration::from_hours(24);
 
-/// Pause after a run that found a missing right, slot table or Node; long, because a thousand nodes may have the same
-/// problem for a long time.
+/// Longest pause after a run that found a missing right, slot table or Node. The pause is as long as the problem is old: a
+/// person who mends it sees that soon, and a thousand nodes may have the same problem for a long time.
 const WITH_PROBLEMS: Duration = Duration::from_hours(1);
 
 /// Pause while the API server is not reached; short, because such a run costs the server nothing.
@@ -74,6 +74,8 @@ impl Subject {
 #[derive(Clone, Debug)]
 struct Trial {
     at: Moment,
+    /// When its first problem was found, by this run or by one before it.
+    since: Moment,
     about: Subject,
     found: Found,
 }
@@ -210,7 +212,10 @@ async fn follow(
                 say(last.as_ref().map(|last| &last.found), &found);
                 // The run itself makes the connection.
                 now_about.generation = link.standing().map_or(0, |(_, generation)| generation);
-                last = Some(Trial { at: now(), about: now_about, found });
+                let first = |found: &Found| found.problems.first().map(|problem| problem.what);
+                let same = last.as_ref().filter(|last| first(&last.found) == first(&found));
+                let since = same.map_or_else(now, |last| last.since);
+                last = Some(Trial { at: now(), since, about: now_about, found });
                 tell.send_replace(last.clone());
             }
         }
@@ -220,19 +225,19 @@ async fn follow(
 
 /// Decides whether a run is due.
 fn is_due(last: Option<&Trial>, subject: &Subject, now: Moment) -> bool {
-    let Some(Trial { at, about, found }) = last else { return true };
+    let Some(Trial { at, since, about, found }) = last else { return true };
     let age = now.since(*at);
     let was_away = found.problems.first().is_some_and(|problem| problem.what == Check::Api);
     let is_news = about.has_changed(subject) || (was_away && !subject.is_away);
-    age >= pause_after(found) || (age >= LEAST && is_news)
+    age >= pause_after(found, at.since(*since)) || (age >= LEAST && is_news)
 }
 
-/// The pause after a run, by its first and most important problem. Problems that only a person's decision can change do
-/// not make runs more frequent.
-fn pause_after(found: &Found) -> Duration {
+/// The pause after a run, by its first and most important problem, which is so old. Problems that only a person's decision
+/// can change do not make runs more frequent.
+fn pause_after(found: &Found, old: Duration) -> Duration {
     match found.problems.first().map(|problem| problem.what) {
         Some(Check::Api) => UNREACHED,
-        Some(Check::Identity | Check::Rights | Check::Slots) => WITH_PROBLEMS,
+        Some(Check::Identity | Check::Rights | Check::Slots) => old.clamp(LEAST, WITH_PROBLEMS),
         Some(Check::Credentials | Check::Budgets | Check::Cluster | Check::Confinement) | None => DAILY,
     }
 }
@@ -273,7 +278,7 @@ mod tests {
         let problems = vec![problem(Check::Api), problem(Check::Confinement), problem(Check::Rights)];
         let about = Subject { cluster: Some("here".to_owned()), ..Subject::default() };
         let found = Found { problems, days_left: None };
-        preflights.tell.send_replace(Some(Trial { at: Moment(0), about, found }));
+        preflights.tell.send_replace(Some(Trial { at: Moment(0), since: Moment(0), about, found }));
         let shown = |is_unconfined| {
             let found = preflights.found(&time, false, is_unconfined);
             found.map(|found| found.problems.into_iter().map(|problem| problem.what).collect::<Vec<_>>())
@@ -311,13 +316,12 @@ mod tests {
             Found { problems: vec![problem], days_left: None }
         };
         let (denied, unconfined) = (with(Check::Rights), with(Check::Confinement));
-        let at = Moment(1_000_000);
+        let at = Moment(100_000_000);
         assert!(is_due(None, &subject("", 0), at), "at the start");
         // The last result, the present subject, and the pause after which a run is due.
         let cases = [
             (&good, subject("", 1), DAILY, "daily"),
             (&unconfined, subject("", 1), DAILY, "a problem that a person has decided on"),
-            (&denied, subject("", 1), WITH_PROBLEMS, "until it is fixed"),
             (&away, Subject { is_away: true, ..subject("", 1) }, UNREACHED, "until it is there"),
             (&away, subject("", 1), LEAST, "once it is there"),
             (&good, cluster("here"), DAILY, "the cluster is known now"),
@@ -327,10 +331,18 @@ mod tests {
             (&denied, subject("403", 2), LEAST, "never more often"),
         ];
         for (found, now_about, pause, why) in cases {
-            let last = Trial { at, about: subject("", 1), found: found.clone() };
+            let last = Trial { at, since: at, about: subject("", 1), found: found.clone() };
             let due = at + pause;
             assert!(!is_due(Some(&last), &now_about, Moment(due.0 - 1)), "{why}");
             assert!(is_due(Some(&last), &now_about, due), "{why}");
+        }
+        let minutes = |minutes| Duration::from_mins(minutes);
+        for (old, pause) in [(0, 1), (1, 1), (10, 10), (60, 60), (600, 60)] {
+            let since = Moment(at.0 - 60_000 * old);
+            let last = Trial { at, since, about: subject("", 1), found: denied.clone() };
+            let due = at + minutes(pause);
+            assert!(!is_due(Some(&last), &subject("", 1), Moment(due.0 - 1)), "{old} min old");
+            assert!(is_due(Some(&last), &subject("", 1), due), "{old} min old");
         }
     }
 }

@@ -12,6 +12,7 @@ use drain::view::NodeView;
 use kube::core::Request;
 use kube::core::params::{Patch, PatchParams};
 use serde_json::{Value, json};
+use text::one_line;
 
 use crate::failure::{ApiFailure, json_text};
 use crate::node_facts::{NodeFacts, is_unschedulable};
@@ -20,6 +21,9 @@ use crate::objects::{Node, version};
 use crate::operation::{DryRun, Operation, TRIES};
 use crate::views::annotation;
 use crate::wire::Cluster;
+
+/// Longest reason in an annotation, in bytes.
+const LONGEST_REASON: usize = 1024;
 
 /// Evidence that the node takes no new pods. Only [`cordon`] makes it, and every eviction needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +145,7 @@ async fn set_cordon(
     slots_group: Option<&str>,
     dry_run: DryRun,
 ) -> Result<(NodeView, PriorCordon), CordonFailure> {
-    let manager = field_manager(owner);
+    let (manager, reason) = (field_manager(owner), shown_reason(reason));
     let whole = Change {
         spec: Some(json!({"unschedulable": true})),
         annotations: json!({CORDONED_BY: owner, CORDON_REASON: reason, SLOTS_GROUP: slots_group}),
@@ -161,7 +165,7 @@ async fn set_cordon(
         };
         let is_outdated = renews_reason(owner)
             && dry_run == DryRun::No
-            && annotation(&found.metadata, CORDON_REASON).map(String::as_str) != Some(reason);
+            && annotation(&found.metadata, CORDON_REASON) != Some(&reason);
         let change = match before {
             PriorCordon::Schedulable => &whole,
             PriorCordon::Ours if is_outdated => &reason_only,
@@ -270,7 +274,7 @@ pub async fn adopt(
             spec: None,
             annotations: json!({
                 CORDONED_BY: owner,
-                CORDON_REASON: reason,
+                CORDON_REASON: shown_reason(reason),
                 ADOPTED_FROM: adopted_from,
             }),
             manager: field_manager(owner),
@@ -284,6 +288,11 @@ pub async fn adopt(
         }
     }
     Err(contended("adopt the cordon of", node))
+}
+
+/// The reason as every tool may show it: others have written it, into a request or a command.
+fn shown_reason(reason: &str) -> String {
+    one_line(reason, LONGEST_REASON)
 }
 
 /// The node, and all data about the owner of its cordon. Managed fields are long and are read only here.

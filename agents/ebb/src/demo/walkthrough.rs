@@ -98,13 +98,13 @@ impl Walkthrough {
                 command.display()
             )
         };
-        screen::line(
-            "\nHolding. In another terminal, take the reboot back and watch the node return to service:",
-        );
+        screen::line("");
+        screen::line("Holding. In another terminal, take the reboot back and watch the node return to service:");
         screen::line(&order(1, false));
         screen::line("and command the next one:");
         screen::line(&order(2, true));
-        screen::line("Ctrl-C ends the demonstration.\n");
+        screen::line("Ctrl-C ends the demonstration.");
+        screen::line("");
     }
 
     /// Waits until zedkube knows that it is in a cluster and device-op has recorded the first counter: a device that
@@ -195,7 +195,8 @@ impl Walkthrough {
             self.root.item::<NodeDrainStatus>(agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global());
         let report =
             self.root.item::<NodeDrainReport>(agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global());
-        screen::line("\nWhere to look:");
+        screen::line("");
+        screen::line("Where to look:");
         screen::line(&format!("  cat {} | jq .   # {}", status.display(), NodeDrainStatus::NAME));
         screen::line(&format!("  cat {} | jq .   # why, since when, each pod", report.display()));
         screen::line(&format!("  cat {}", self.root.join("/persist/device-actions.jsonl").display()));

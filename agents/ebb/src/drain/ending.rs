@@ -88,23 +88,26 @@ pub(crate) fn interrupted(name: &str, view: &NodeDrainView) -> Vec<Print> {
     std::iter::once(Print::Err(format!("{head}{tail}"))).chain(left).collect()
 }
 
-/// Lines about the pods that are still on the node, pods with equal text in one line.
+/// Lines about the pods that are still on the node, pods with equal text in one line, and their hint below it.
 fn left(view: &NodeDrainView) -> Vec<Print> {
     let blocked = view.blocked_by_uid();
-    let mut groups: Vec<(String, Vec<&PodId>)> = Vec::new();
+    let mut groups: Vec<(String, String, Vec<&PodId>)> = Vec::new();
     for line in view.lines.iter().filter(|line| line.verdict.must_leave()) {
-        let text = state(line, blocked.get(line.id.uid.as_str()).copied());
-        match groups.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, pods)) => pods.push(&line.id),
-            None => groups.push((text, vec![&line.id])),
+        let (text, hint) = state(line, blocked.get(line.id.uid.as_str()).copied());
+        match groups.iter_mut().find(|(known, advice, _)| *known == text && *advice == hint) {
+            Some((.., pods)) => pods.push(&line.id),
+            None => groups.push((text, hint, vec![&line.id])),
         }
     }
-    let line = |(text, pods): (String, Vec<&PodId>)| format!("  {}: {text}", names(&pods, MOST_LEFT));
-    groups.into_iter().map(line).map(Print::Err).collect()
+    let lines = |(text, hint, pods): (String, String, Vec<&PodId>)| {
+        let hint = (!hint.is_empty()).then(|| format!("    hint: {hint}"));
+        std::iter::once(format!("  {}: {text}", names(&pods, MOST_LEFT))).chain(hint)
+    };
+    groups.into_iter().flat_map(lines).map(Print::Err).collect()
 }
 
-/// Stage of a pod, the cause, and the hint.
-fn state(line: &Line, blocked: Option<&Blocked>) -> String {
+/// Stage of a pod with the cause, and the hint.
+fn state(line: &Line, blocked: Option<&Blocked>) -> (String, String) {
     let stage = line.stage.as_ref().unwrap_or(&Stage::Waiting);
     let (stage, cause, hint) = match (blocked, stage) {
         // The eviction was refused and has just been sent again, or waits for its next try.
@@ -115,8 +118,7 @@ fn state(line: &Line, blocked: Option<&Blocked>) -> String {
         (None, stage) => (stage.name(), &line.detail, ""),
     };
     let cause = if cause.is_empty() { String::new() } else { format!(": {cause}") };
-    let hint = if hint.is_empty() { String::new() } else { format!("\n    hint: {hint}") };
-    format!("{stage}{cause}{hint}")
+    (format!("{stage}{cause}"), hint.to_owned())
 }
 
 /// Pause before the next try. Returns `retry` for a pause that is `retry` give or take a quarter (the random spread),

@@ -164,7 +164,7 @@ fn print_result(
     if arguments.json {
         let pods = pods.iter().map(PodDocument::from).collect();
         let document = Document { node, reason, by: peers::user(), failure, pods };
-        screen::line(&serde_json::to_string_pretty(&document).context("cannot write JSON")?);
+        screen::json(&document)?;
     } else {
         for pod in &pods {
             screen::line(&pod.to_string());
@@ -173,8 +173,8 @@ fn print_result(
     }
     if counts.may_run() {
         screen::say(
-            "WARNING: grace 0 takes pods out of the cluster, not off this machine: their CONTAINERS MAY STILL RUN here,\n\
-             and when they are created again elsewhere a VOLUME MAY BE USED TWICE. Switch this machine off, or make sure\n\
+            "WARNING: grace 0 takes pods out of the cluster, not off this machine: their CONTAINERS MAY STILL RUN here, \
+             and when they are created again elsewhere a VOLUME MAY BE USED TWICE. Switch this machine off, or make sure \
              that the containers are gone (`crictl ps`), before you rely on the new ones.",
         );
     }

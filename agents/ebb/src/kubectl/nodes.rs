@@ -104,13 +104,13 @@ impl Chosen {
         let selector = selector.filter(|selector| !selector.is_empty());
         match (names, selector) {
             ([], None) => {
-                bail!("USAGE: {verb} NODE [flags]\nSee 'ebb {verb} --help' for help and examples")
+                bail!("USAGE: {verb} NODE [flags]; see 'ebb {verb} --help' for help and examples")
             }
             ([], Some(selector)) => Ok(Self::Selected(selector.parse().map_err(|error| {
                 anyhow!("--selector={selector} must be a valid label selector: {error}")
             })?)),
             (_, Some(_)) => bail!(
-                "cannot specify both a node name and a --selector option\nSee 'ebb {verb} --help' for help and \
+                "cannot specify both a node name and a --selector option; see 'ebb {verb} --help' for help and \
                  examples"
             ),
             (names, None) => {

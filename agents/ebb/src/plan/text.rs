@@ -1,6 +1,4 @@
-//! The plan as text: a table of the pods, then the obstacles.
-
-use std::fmt::Write;
+//! The plan as lines: a table of the pods, then the obstacles.
 
 use drain::Verdict;
 use drain::diagnosis::Guard;
@@ -26,28 +24,25 @@ pub(crate) struct Obstacle {
     pub(crate) hint: String,
 }
 
-/// Text of the plan of one node.
-pub(crate) fn render(node_plan: &NodePlan) -> String {
+/// Lines of the plan of one node.
+pub(crate) fn render(node_plan: &NodePlan) -> Vec<String> {
     let lines = &node_plan.trial.lines;
-    let mut text = head(node_plan);
+    let mut text = vec![head(node_plan)];
     if !lines.is_empty() {
         let rows = lines.iter().zip(&node_plan.extras).map(|(line, extra)| row(line, extra));
-        text.push_str(&table(HEAD, &rows.collect::<Vec<_>>()));
+        text.extend(table(HEAD, &rows.collect::<Vec<_>>()));
     }
     let obstacles = node_plan.obstacles();
     if obstacles.is_empty() {
-        text.push_str("No pod would block the drain now.\n");
+        text.push("No pod would block the drain now.".to_owned());
         return text;
     }
-    text.push_str("These pods would block the drain now:\n");
+    text.push("These pods would block the drain now:".to_owned());
     for Obstacle { pod, cause, budgets, hint } in obstacles {
-        // Writing to a String cannot fail.
-        writeln!(text, "  {pod}: {cause}").unwrap_or_default();
-        for budget in budgets {
-            writeln!(text, "    {budget}").unwrap_or_default();
-        }
+        text.push(format!("  {pod}: {cause}"));
+        text.extend(budgets.iter().map(|budget| format!("    {budget}")));
         if !hint.is_empty() {
-            writeln!(text, "    hint: {hint}").unwrap_or_default();
+            text.push(format!("    hint: {hint}"));
         }
     }
     text
@@ -96,7 +91,7 @@ fn head(node_plan: &NodePlan) -> String {
         None => ("", "gone".to_owned()),
     };
     let leaving = lines.iter().filter(|line| line.verdict.must_leave()).count();
-    format!("Node {name} ({cordon}): {leaving} of {} pods have to leave\n", lines.len())
+    format!("Node {name} ({cordon}): {leaving} of {} pods have to leave", lines.len())
 }
 
 fn row(line: &Line, extra: &Extra) -> [String; 6] {

@@ -51,14 +51,14 @@ impl Bars {
         let mut rows = self.rows.iter().map(|(_, row)| row);
         for bar in bars {
             if let Some(row) = rows.next() {
-                row.set_prefix(bar.name.clone());
+                row.set_prefix(text::plain(&bar.name));
                 // With a length of 0 the bar would be shown as complete.
                 row.set_length(bar.total.max(1));
                 row.set_position(bar.done);
-                row.set_message(bar.text.clone());
+                row.set_message(text::plain(&bar.text));
             }
             for (text, row) in bar.below.iter().zip(rows.by_ref()) {
-                row.set_message(text.clone());
+                row.set_message(text::plain(text));
             }
         }
         if let Some(row) = rows.next() {

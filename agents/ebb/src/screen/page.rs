@@ -70,15 +70,15 @@ impl Page {
         self.lines.extend(wrapped);
     }
 
-    /// The page as text. What does not fit is counted in the last line, which names `all`, the command that shows it.
-    pub(crate) fn text(mut self, all: &str) -> String {
+    /// The lines of the page. What does not fit is counted in the last line, which names `all`, the command that shows it.
+    pub(crate) fn lines(mut self, all: &str) -> Vec<String> {
         if let Some(rows) = self.rows.filter(|rows| *rows < self.lines.len()) {
             let more = self.lines.len() - (rows - 1);
             self.lines.truncate(rows - 1);
             let last = format!("and {more} more lines: {all}");
             self.lines.push(last.chars().take(self.columns).collect());
         }
-        self.lines.join("\n") + "\n"
+        self.lines
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
                 page.field("do", words);
                 page.field("do", &"x".repeat(70));
             }
-            page.text("ebb status --pods")
+            page.lines("ebb status --pods").join("\n") + "\n"
         };
         for (rows, columns, lines) in
             [(Some(24), 80, 22), (Some(100), 80, 40), (Some(10), 20, 8), (Some(0), 0, 8), (None, 80, 65)]
@@ -116,6 +116,6 @@ mod tests {
     fn no_text_of_others_reaches_the_terminal_as_it_is() {
         let mut page = Page::new(None, 80);
         page.field("why", "red \u{1b}[31m\nNode edge-a: in service");
-        assert_eq!(page.text(""), "  why:   red  [31m Node edge-a: in service\n");
+        assert_eq!(page.lines(""), ["  why:   red  [31m Node edge-a: in service"]);
     }
 }

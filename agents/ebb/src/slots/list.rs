@@ -86,9 +86,9 @@ pub(super) async fn run(common: &Common) -> anyhow::Result<ExitCode> {
     let limits = &device.settings.policy;
     let document = document(&map, &slots, &nodes, limits);
     if common.json {
-        screen::line(&serde_json::to_string_pretty(&document).context("cannot write JSON")?);
+        screen::json(&document)?;
     } else {
-        screen::line(render(&document).trim_end());
+        screen::lines(render(&document));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -131,12 +131,12 @@ fn document(map: &SlotMap, slots: &Slots, nodes: &[NodeView], limits: &Policy) -
     }
 }
 
-fn render(document: &Document) -> String {
+fn render(document: &Document) -> Vec<String> {
     let Document { group, config_map, limit, taken, holders, unreadable, down, cordoned } = document;
     let of = if *limit == 0 { "no limit (slots.limit = 0)".to_owned() } else { format!("limit {limit}") };
     let is_free = holders.is_empty() && unreadable.is_empty() && cordoned.is_empty();
     let who = if is_free { "no node has a slot; " } else { "" };
-    let head = format!("{who}group {group}: {taken} taken, {of} (ConfigMap {config_map})\n");
+    let head = format!("{who}group {group}: {taken} taken, {of} (ConfigMap {config_map})");
     let of_holder = |entry: &Entry| {
         let Holder { node, boot_id, renewal, .. } = &entry.holder;
         let by = entry.passed_over_by.join(", ");
@@ -152,7 +152,8 @@ fn render(document: &Document) -> String {
     let rows = rows.chain(down.iter().map(|node| bare(&node.node, "down", &node.now)));
     let rows: Vec<_> =
         rows.chain(cordoned.iter().map(|node| bare(&node.node, "cordoned", &node.now))).collect();
-    if rows.is_empty() { head } else { head + &table(HEAD, &rows) }
+    let table = if rows.is_empty() { Vec::new() } else { table(HEAD, &rows) };
+    std::iter::once(head).chain(table).collect()
 }
 
 /// The beginning of a boot id without special characters: other writers of the ConfigMap may have written any text.

@@ -96,8 +96,7 @@ impl Released {
         }
         let Self { nodes: released, in_use } = self;
         let document = Document { released, in_use, by: peers::user(), text };
-        screen::line(&serde_json::to_string_pretty(&document).context("cannot write JSON")?);
-        Ok(())
+        screen::json(&document)
     }
 }
 

@@ -75,16 +75,16 @@ pub(super) fn troubles(seen: &StatusView, clock: &Clock, is_whole: bool) -> Vec<
     all.extend(kept.into_iter().flat_map(|report| held(report, clock, most)));
     all.extend(frozen(seen));
     all.extend(refused(seen, most));
-    all.extend(kept.into_iter().flat_map(|report| preflight(report, most, true)));
+    all.extend(kept.into_iter().flat_map(|report| preflight(report, clock, most, true)));
     all.extend(dry_run(seen));
     all
 }
 
 /// What is worth a look and stops no drain: shown last.
-pub(super) fn remarks(seen: &StatusView, is_whole: bool) -> Vec<Trouble> {
+pub(super) fn remarks(seen: &StatusView, clock: &Clock, is_whole: bool) -> Vec<Trouble> {
     let report = seen.report.as_ref().filter(|_| seen.has_zedkube());
     let most = if is_whole { usize::MAX } else { MOST };
-    report.map(|report| preflight(report, most, false)).unwrap_or_default()
+    report.map(|report| preflight(report, clock, most, false)).unwrap_or_default()
 }
 
 /// What the exit code says.
@@ -357,7 +357,7 @@ fn refused(seen: &StatusView, most: usize) -> Vec<Trouble> {
 }
 
 /// What the preflight has found: what would stop the next drain, or else what would not.
-fn preflight(report: &NodeDrainReport, most: usize, stops: bool) -> Vec<Trouble> {
+fn preflight(report: &NodeDrainReport, clock: &Clock, most: usize, stops: bool) -> Vec<Trouble> {
     let said = match report.held_by {
         Some(HeldBy::ApiServer) => "API",
         Some(HeldBy::Rights) => "Rights",
@@ -371,10 +371,12 @@ fn preflight(report: &NodeDrainReport, most: usize, stops: bool) -> Vec<Trouble>
     };
     let problems = report.preflight.iter().flat_map(|preflight| &preflight.problems);
     let problems: Vec<&PreflightProblem> = problems.filter(is_meant).collect();
+    let at = report.preflight.as_ref().map(|preflight| preflight.at).filter(|at| !at.is_zero());
+    let tried = at.map(|at| format!(" (tried {})", clock.since(at))).unwrap_or_default();
     let code = if stops { Code::Blocked } else { Code::Fine };
     let line = |problem: &&PreflightProblem| {
         let PreflightProblem { what, text, hint } = problem;
-        Trouble::new(code, format!("CHECK {what}: {text}"), hint.clone())
+        Trouble::new(code, format!("CHECK {what}: {text}"), format!("{hint}{tried}"))
     };
     let more = problems.len().saturating_sub(most);
     let more = (more > 0).then(|| Trouble::new(code, format!("CHECK: {more} more"), "ebb status --json"));

@@ -44,7 +44,7 @@ pub(super) fn render(
         }
     }
     page.line(&agents(&seen.agents));
-    show(head::remarks(seen, all_pods), &mut page);
+    show(head::remarks(seen, clock, all_pods), &mut page);
     let pods = seen.report.iter().flat_map(|report| &report.pods).filter(|_| all_pods);
     pods.for_each(|pod| page.line(&pod_line(pod)));
     page

@@ -81,7 +81,7 @@ fn print_all(read: &Items<AnyItem>) -> anyhow::Result<ExitCode> {
 
 fn print_refused(refused: &[Refusal]) {
     for refusal in refused {
-        screen::say(&format!("error: {}", text::plain(&refusal.to_string())));
+        screen::say(&format!("error: {refusal}"));
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let root = arguments.device.root();
     let found = find(&root, arguments.agent.as_deref().map(agent::on_wire));
     for problem in &found.problems {
-        screen::say(&format!("error: {}", text::plain(problem)));
+        screen::say(&format!("error: {problem}"));
     }
     let entries: Vec<Entry> = found.topics.iter().map(|topic| entry(&root, topic)).collect();
     if entries.is_empty()
@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
         screen::say(&format!("no topics below {}", root.path().display()));
     } else {
         let rows: Vec<_> = entries.iter().map(row).collect();
-        screen::line(table(HEAD, &rows).trim_end());
+        screen::lines(table(HEAD, &rows));
     }
     Ok(if found.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -131,7 +131,7 @@ fn warn_if_absent(place: &TopicPlace, via: Via) {
 fn print_refused(refused: Vec<Refusal>, printed: &mut BTreeSet<Refusal>) {
     let refused: BTreeSet<Refusal> = refused.into_iter().collect();
     for refusal in refused.difference(printed) {
-        screen::say(&format!("error: {}", text::plain(&refusal.to_string())));
+        screen::say(&format!("error: {refusal}"));
     }
     *printed = refused;
 }

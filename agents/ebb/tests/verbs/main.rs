@@ -8,6 +8,7 @@ mod device;
 mod drains;
 mod dry_runs;
 mod forces;
+mod hostile_texts;
 mod nonsense;
 mod operations;
 mod own_node;

@@ -38,7 +38,7 @@ fn node_plan() -> NodePlan {
 
 #[test]
 fn a_plan_with_something_in_the_way() {
-    insta::assert_snapshot!(render(&node_plan()));
+    insta::assert_snapshot!(render(&node_plan()).join("\n"));
 }
 
 #[test]
@@ -50,10 +50,10 @@ fn a_plan_with_nothing_in_the_way() {
     let node = node_plan.snapshot.node.as_mut().unwrap();
     node.cordoned = true;
     node.cordoned_by = Some("zedkube".into());
-    insta::assert_snapshot!(render(&node_plan));
+    insta::assert_snapshot!(render(&node_plan).join("\n"));
 }
 
 #[test]
 fn an_empty_node() {
-    insta::assert_snapshot!(render(&NodePlan { trial: Trial::default(), ..node_plan() }));
+    insta::assert_snapshot!(render(&NodePlan { trial: Trial::default(), ..node_plan() }).join("\n"));
 }

@@ -53,7 +53,7 @@ fn who_has_a_slot_and_who_counts_besides() {
     ];
     // edge-b holds one and is down: it counts once. edge-d is down for too long, edge-e is merely cordoned. edge-f has
     // lost its entry and counts all the same; edge-g is of another group.
-    insta::assert_snapshot!(render(&listed(&["edge-a", "edge-b", "edge-x"], &nodes, 2)));
+    insta::assert_snapshot!(render(&listed(&["edge-a", "edge-b", "edge-x"], &nodes, 2)).join("\n"));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn entries_that_are_not_as_usual() {
     };
     // Of the two that were passed over, edge-b is cordoned by zedkube and counts all the same, once. edge-c is in service,
     // so that nonsense in its entry does not count.
-    insta::assert_snapshot!(render(&document(&map(), &slots, &nodes, &Policy::device())));
+    insta::assert_snapshot!(render(&document(&map(), &slots, &nodes, &Policy::device())).join("\n"));
 }
 
 #[test]
@@ -99,9 +99,10 @@ fn what_counts() {
         let nodes: Vec<NodeView> = nodes.iter().copied().cloned().collect();
         let document = listed(holders, &nodes, 1);
         assert_eq!(document.taken, taken, "{holders:?} {nodes:?}");
-        assert!(render(&document).starts_with(start), "{}", render(&document));
+        let text = render(&document).join("\n");
+        assert!(text.starts_with(start), "{text}");
     }
-    assert!(render(&listed(&[], &[], 0)).contains("0 taken, no limit (slots.limit = 0)"));
+    assert!(render(&listed(&[], &[], 0)).concat().contains("0 taken, no limit (slots.limit = 0)"));
 }
 
 #[test]

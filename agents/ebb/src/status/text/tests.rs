@@ -44,7 +44,7 @@ fn screen_of(seen: &StatusView, rows: Option<usize>, columns: usize) -> (String,
     let troubles = troubles(seen, &clock, rows.is_none());
     let code = code(seen, &troubles);
     let page = render(seen, troubles, &clock, Page::new(rows, columns), rows.is_none());
-    (page.text("ebb status --pods"), code)
+    (page.lines("ebb status --pods").join("\n") + "\n", code)
 }
 
 fn screen(seen: &StatusView) -> String {
@@ -313,6 +313,7 @@ fn outages() -> Vec<Situation> {
             "rights are missing, nothing is asked",
             with_report(idle(), |report| {
                 report.preflight = Some(Preflight {
+                    at: at("14:03:00"),
                     problems: vec![problem("Rights"), problem("Confinement")],
                     ..Preflight::default()
                 });
