@@ -8,7 +8,7 @@ mod text;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Parser};
 use cluster::{Cluster, Trial, full_snapshot, trial};
 use drain::volumes::StorageIndex;

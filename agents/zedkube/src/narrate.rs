@@ -6,7 +6,7 @@ use drain::progress::{attempt, lines};
 use drain::state::Stage;
 use drain::{Moment, PodId};
 use schemas::{NOT_DRAINED, NodeDrainStatus, Outcome};
-use session::{Phase, State, words};
+use session::{Phase, Request, State, words};
 
 /// Remembers what was logged, so that nothing is logged twice.
 #[derive(Debug, Default)]
@@ -18,7 +18,18 @@ pub(crate) struct Narrator {
     measured: Option<u64>,
     reason: String,
     cluster: Option<String>,
-    pods: BTreeMap<String, (PodId, &'static str)>,
+    /// The requests that were logged: publisher, and what it asks for.
+    requests: BTreeMap<String, String>,
+    pods: BTreeMap<String, Told>,
+}
+
+/// What was logged about a pod.
+#[derive(Debug)]
+struct Told {
+    pod: PodId,
+    stage: &'static str,
+    /// When it was first asked to leave, or was seen to leave.
+    began: Option<Moment>,
 }
 
 impl Narrator {
@@ -31,8 +42,8 @@ impl Narrator {
     /// Logs what has changed since the last call.
     pub(crate) fn tell(&mut self, state: &State, drain_id: &str, now: Moment) {
         self.tell_cluster(state);
-        self.tell_status(state, drain_id);
-        self.tell_phase(state, drain_id);
+        self.tell_requests(state, drain_id);
+        self.tell_step(state, drain_id);
         self.tell_pods(state, drain_id, now);
     }
 
@@ -49,33 +60,52 @@ impl Narrator {
         }
     }
 
-    fn tell_status(&mut self, state: &State, drain_id: &str) {
-        let status = crate::report::status(state);
-        if self.status != Some(status) {
-            let (name, by) = (status.status.constant(), status.requested_by);
-            let reason = words::reason(state);
-            if is_undrained(state) {
-                tracing::warn!(drain_id, "NodeDrainStatus: {name} for {by}: {NOT_DRAINED}: {reason}");
-            } else if status.status.is_failed() {
-                tracing::warn!(drain_id, "NodeDrainStatus: {name} for {by}: {reason}");
-            } else {
-                tracing::info!(drain_id, "NodeDrainStatus: {name} for {by}: {reason}");
+    /// Each request that is new, and each that was withdrawn.
+    fn tell_requests(&mut self, state: &State, drain_id: &str) {
+        let asks = |request: &Request| {
+            (
+                request.publisher.clone(),
+                format!("{} for {}, {}", request.context, request.requester, request.requested_at),
+            )
+        };
+        let now: BTreeMap<String, String> = state.requests.iter().map(asks).collect();
+        for (publisher, asks) in &now {
+            if self.requests.get(publisher) != Some(asks) {
+                tracing::info!(drain_id, "NodeDrainRequest of {publisher}: {asks}");
             }
-            self.status = Some(status);
         }
+        for (publisher, asked) in self.requests.iter().filter(|(publisher, _)| !now.contains_key(*publisher))
+        {
+            tracing::info!(drain_id, "NodeDrainRequest of {publisher} withdrawn: {asked}");
+        }
+        self.requests = now;
     }
 
-    fn tell_phase(&mut self, state: &State, drain_id: &str) {
-        let phase = state.phase.name();
-        let is_new = self.phase != phase || self.drain != state.session.number;
+    /// A step of the drain, in one line: the phase, the status if it has changed with it, and the reason.
+    fn tell_step(&mut self, state: &State, drain_id: &str) {
+        let status = crate::report::status(state);
+        let (phase, reason) = (state.phase.name(), words::reason(state));
+        let is_new_status = self.status != Some(status);
+        let is_new_phase = self.phase != phase || self.drain != state.session.number;
         // The reason of a wait, or of a drain that would be impossible, may change without a change of phase. How many
         // pods have left is logged pod by pod.
         let waits = matches!(state.phase, Phase::Idle | Phase::Waiting(_) | Phase::Cordoning(_));
-        let reason = words::reason(state);
-        if !is_new && (!waits || self.reason == reason) {
+        if !is_new_status && !is_new_phase && (!waits || self.reason == reason) {
             return;
         }
-        tracing::info!(drain_id, "cordonAndDrainNode: {phase}: {reason}");
+        let undrained = if is_undrained(state) { format!("{NOT_DRAINED}: ") } else { String::new() };
+        let shown = if is_new_status {
+            format!(" NodeDrainStatus: {} for {}:", status.status.constant(), status.requested_by)
+        } else {
+            String::new()
+        };
+        let step = format!("nodedrain-step: cordonAndDrainNode: {phase}:{shown} {undrained}{reason}");
+        if is_new_status && (is_undrained(state) || status.status.is_failed()) {
+            tracing::warn!(drain_id, "{step}");
+        } else {
+            tracing::info!(drain_id, "{step}");
+        }
+        self.status = Some(status);
         (self.phase, self.drain, self.reason) = (phase, state.session.number, reason);
         if let Some(seconds) = self.duration(state) {
             // Exactly this text: EVE's users search for it to make statistics.
@@ -104,11 +134,14 @@ impl Narrator {
         for line in lines(attempt, now) {
             let Some(stage) = line.stage.as_ref() else { continue };
             let uid = line.id.uid.clone();
-            let known = self.pods.get(&uid).map(|(_, known)| *known);
+            let known = self.pods.get(&uid);
             // A pod that is refused and tried again is not logged again.
             let is_next = matches!(stage, Stage::Waiting | Stage::Evicting) && line.tries > 0;
-            let stage = known.filter(|_| is_next).unwrap_or_else(|| stage.phrase());
-            if known != Some(stage) {
+            let leaves = line.tries > 0 || *stage == Stage::Terminating;
+            let began = known.and_then(|known| known.began).or_else(|| leaves.then_some(now));
+            let before = known.map(|known| known.stage);
+            let stage = before.filter(|_| is_next).unwrap_or_else(|| stage.phrase());
+            if before != Some(stage) {
                 let pod = line.id.to_string();
                 tracing::info!(
                     drain_id,
@@ -118,13 +151,17 @@ impl Narrator {
                     line.detail
                 );
             }
-            seen.insert(uid, (line.id, stage));
+            seen.insert(uid, Told { pod: line.id, stage, began });
         }
-        for (uid, (pod, _)) in &self.pods {
-            if !seen.contains_key(uid) {
-                let pod = pod.to_string();
-                tracing::info!(drain_id, pod, "nodedrain-step:pod-evict-progress msg:gone {pod}");
-            }
+        for (_, Told { pod, began, .. }) in self.pods.iter().filter(|(uid, _)| !seen.contains_key(*uid)) {
+            let pod = pod.to_string();
+            // A pod may be asked and gone between two looks.
+            let seconds = began.map_or(0.0, |began| now.since(began).as_secs_f64());
+            tracing::info!(
+                drain_id,
+                pod,
+                "nodedrain-step:pod-evict-progress msg:gone {pod} after {seconds:.1} s"
+            );
         }
         self.pods = seen;
     }
@@ -167,10 +204,36 @@ mod tests {
             (state.published.status, state.published.requested_by) =
                 (status, schemas::DrainRequester::DeviceOp);
             let log = CapturedLog::begin();
-            Narrator::default().tell_status(&state, "");
+            Narrator::default().tell_step(&state, "");
             let said = log.take();
             assert!(said.contains(level) && said.contains(word), "{level}{word} {said}");
         }
+    }
+
+    /// EVE's users search for these words; one change is one line.
+    #[test]
+    fn a_step_is_one_line_with_all_words() {
+        let mut state = State::new(schemas::Member::Yes, String::new(), Moment(0));
+        let mut narrator = Narrator::default();
+        let mut said = |state: &State| {
+            let log = CapturedLog::begin();
+            narrator.tell(state, "", Moment(0));
+            log.take()
+        };
+        let first = said(&state);
+        assert_eq!(first.lines().count(), 1, "{first}");
+        assert_eq!(said(&state), "", "nothing has changed");
+        state.published.status = schemas::DrainStatus::Complete;
+        state.phase = Phase::Complete { outcome: Outcome::NodeGone, recheck: None };
+        let step = said(&state);
+        let words = "nodedrain-step: cordonAndDrainNode: Complete: NodeDrainStatus: COMPLETE for ";
+        assert!(step.contains(words) && step.lines().count() == 1, "{step}");
+        state.published.requested_by = schemas::DrainRequester::Update;
+        let other = said(&state);
+        assert!(
+            other.contains("NodeDrainStatus: COMPLETE for UPDATE: ") && other.lines().count() == 1,
+            "{other}"
+        );
     }
 
     #[test]

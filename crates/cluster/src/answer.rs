@@ -63,7 +63,7 @@ pub fn classify(asked: Asked, status: u16, retry_after: Option<Duration>, body: 
     let text = error.text(status);
     match status {
         404 => missing(asked, &error, text),
-        429 if error.has_cause(BUDGET) => Answer::Budget(BudgetRefusal { text: error.cause(BUDGET), after }),
+        429 if error.has_cause(BUDGET) => Answer::Budget(BudgetRefusal { text: error.budget(), after }),
         429 | 502..=504 => Answer::Throttled { after, text },
         403 => forbidden(asked, &error, text),
         500 if error.message().contains("more than one PodDisruptionBudget") => Answer::TwoBudgets,
@@ -129,13 +129,12 @@ impl<'a> ErrorBody<'a> {
         self.details().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// The message of this cause, otherwise the message of the Status.
-    fn cause(&self, reason: &str) -> String {
+    /// The message of a budget's refusal, for which people search, and behind it the budget's numbers.
+    fn budget(&self) -> String {
         let causes = self.details().map(|details| details.causes.as_slice()).unwrap_or_default();
-        let texts: Vec<_> =
-            causes.iter().filter(|cause| cause.reason == reason).map(|cause| words(&cause.message)).collect();
-        let text = texts.join("; ");
-        if text.is_empty() { words(self.message()) } else { text }
+        let numbers = causes.iter().filter(|cause| cause.reason == BUDGET).map(|cause| words(&cause.message));
+        let texts = std::iter::once(words(self.message())).chain(numbers);
+        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
     }
 
     fn retry_after(&self) -> Option<Duration> {

@@ -184,8 +184,8 @@ where
     }
 }
 
-/// A record as JSON: `{"source":"zedkube","pid":1234,…}`, with `source` and `pid` as in the records of EVE's own
-/// agents.
+/// A record as JSON: `{"source":"zedkube","pid":1234,…,"msg":"…"}`, with `source`, `pid` and `msg` as in the records of
+/// EVE's own agents.
 struct JsonLine<F> {
     agent: String,
     inner: F,
@@ -206,6 +206,9 @@ where
         let mut record = String::new();
         self.inner.format_event(context, Writer::new(&mut record), event)?;
         let source = serde_json::Value::from(self.agent.as_str());
+        // EVE's records have their text under this name, and recipes read it: `jq -r .msg`. A quotation mark within a text is
+        // escaped, so the first match is the name.
+        let record = record.replacen("\"message\":", "\"msg\":", 1);
         let fields = record.strip_prefix('{').unwrap_or(&record);
         write!(writer, "{{\"source\":{source},\"pid\":{},{fields}", std::process::id())
     }
@@ -299,9 +302,9 @@ mod tests {
         assert_eq!(records.len(), 2);
         assert_eq!(records[0]["source"], "zedkube");
         assert_eq!(records[0]["pid"], std::process::id());
-        assert_eq!(records[0]["message"], METRIC);
+        assert_eq!(records[0]["msg"], METRIC);
         assert_eq!(records[0]["attempt"], 2);
         assert_eq!(records[0]["span"]["drain_id"], "d");
-        assert_eq!(records[1]["message"], "two\nlines \"quoted\"");
+        assert_eq!(records[1]["msg"], "two\nlines \"quoted\"");
     }
 }

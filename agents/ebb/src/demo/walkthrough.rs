@@ -99,7 +99,9 @@ impl Walkthrough {
             )
         };
         screen::line("");
-        screen::line("Holding. In another terminal, take the reboot back and watch the node return to service:");
+        screen::line(
+            "Holding. In another terminal, take the reboot back and watch the node return to service:",
+        );
         screen::line(&order(1, false));
         screen::line("and command the next one:");
         screen::line(&order(2, true));

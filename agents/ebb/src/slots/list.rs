@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use cluster::{Holder, SlotMap, Slots, Unreadable, list_nodes, read_slots};
 use drain::view::NodeView;
 use serde::Serialize;

@@ -106,7 +106,7 @@ fn an_agent_that_fails_is_started_less_and_less_often() -> Result<()> {
         let record = parent.until_ended(agent::ZEDAGENT)?;
         assert_eq!(record["pause_seconds"], pause, "{record}");
         assert_eq!(record["level"], "WARN");
-        assert!(record["message"].as_str().is_some_and(|text| text.contains("exit code 1")), "{record}");
+        assert!(record["msg"].as_str().is_some_and(|text| text.contains("exit code 1")), "{record}");
     }
     drop(held);
     parent.until_lives(agent::ZEDAGENT)?;
@@ -124,7 +124,7 @@ fn a_wrong_flag_is_said_loudly() -> Result<()> {
     for agent in AGENTS {
         let record = parent.until_ended(agent)?;
         assert_eq!((&record["level"], &record["pause_seconds"]), (&json!("ERROR"), &json!(60)), "{record}");
-        assert!(record["message"].as_str().is_some_and(|text| text.contains("exit code 2")), "{record}");
+        assert!(record["msg"].as_str().is_some_and(|text| text.contains("exit code 2")), "{record}");
     }
     let (status, said) = parent.end(Signal::SIGTERM)?;
     assert!(status.success(), "{status}: {said}");
@@ -160,7 +160,7 @@ fn a_killed_agent_comes_back_also_if_the_program_was_replaced() -> Result<()> {
     let killed = processes[agent::BASEOSMGR];
     kill(killed, Signal::SIGKILL)?;
     let record = parent.until_ended(agent::BASEOSMGR)?;
-    assert!(record["message"].as_str().is_some_and(|text| text.contains("signal SIGKILL")), "{record}");
+    assert!(record["msg"].as_str().is_some_and(|text| text.contains("signal SIGKILL")), "{record}");
     assert_eq!(record["process"], killed.as_raw());
     assert_ne!(parent.until_lives(agent::BASEOSMGR)?, killed);
     assert_gone([killed]);

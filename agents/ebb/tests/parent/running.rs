@@ -201,5 +201,5 @@ fn lines(pipe: ChildStderr) -> Receiver<String> {
 }
 
 fn is(record: &Value, text: &str) -> bool {
-    record["message"].as_str().is_some_and(|message| message.contains(text))
+    record["msg"].as_str().is_some_and(|message| message.contains(text))
 }

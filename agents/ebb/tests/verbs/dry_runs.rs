@@ -58,7 +58,7 @@ async fn a_server_dry_run_ends_although_a_budget_blocks() -> Result<()> {
                evicting pod shop/web-1 (server dry run)\n\
                node/edge-a drained (server dry run)\n\
                evicting pod shop/db-0 (server dry run)\n";
-    let cause = "PodDisruptionBudget: The disruption budget db-0 needs 1 healthy pods and has 1 currently";
+    let cause = "PodDisruptionBudget: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget db-0 needs 1 healthy pods and has 1 currently";
     let err = format!(
         "error when evicting pods shop/db-0 (will retry after 5s): {cause}\n\
          \x20 hint: budget shop/db-0 never allows a disruption: scale the workload up, or change the budget: \

@@ -31,7 +31,8 @@ async fn what_is_named_in_the_cluster_is_only_text() -> Result<()> {
         pod["metadata"]["ownerReferences"][0]["name"] = json!(evil());
     })?;
     site.cluster.edit("nodes", "", "edge-a", |node| {
-        node["metadata"]["annotations"] = json!({"ebb.dev/cordoned-by": evil(), "ebb.dev/cordon-reason": evil()});
+        node["metadata"]["annotations"] =
+            json!({"ebb.dev/cordoned-by": evil(), "ebb.dev/cordon-reason": evil()});
         node["spec"]["unschedulable"] = json!(true);
     })?;
     for verb in [

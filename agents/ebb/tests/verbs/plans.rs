@@ -19,7 +19,7 @@ async fn a_plan_names_what_is_in_the_way_and_changes_nothing() -> Result<()> {
     let said = site.ebb(&words(&site, "--node edge-a")).await?;
     let expected = "
 These pods would block the drain now:
-  shop/db-0: PodDisruptionBudget: The disruption budget db-0 needs 1 healthy pods and has 1 currently
+  shop/db-0: PodDisruptionBudget: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget db-0 needs 1 healthy pods and has 1 currently
     budget shop/db-0: 1 of 1 pods are healthy, 1 have to be, 0 may be disrupted
     hint: budget shop/db-0 never allows a disruption: scale the workload up, or change the budget: kubectl -n shop edit pdb db-0
 ";

@@ -49,7 +49,7 @@ pub(crate) async fn a_budget_refuses_until_it_has_room(target: &Target) -> Resul
     let mut drain = drain(&client, patient(), &place.node);
 
     let found = until(&mut drain, "the budget refuses", |drain| blocked(drain, "a")).await?;
-    let words = "PodDisruptionBudget: The disruption budget p needs 1 healthy pods and has 1 currently";
+    let words = "PodDisruptionBudget: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget p needs 1 healthy pods and has 1 currently";
     assert_eq!(found.cause, words);
     let names: Vec<_> = found.budgets.iter().map(|guard| guard.budget.name.as_str()).collect();
     assert_eq!(names, ["p"]);

@@ -42,7 +42,10 @@ async fn is_unobserved(place: &Place<'_>, pod: &str) -> Result<()> {
         let said = place.evict_with(pod, query, &json!({})).await?.said()?;
         assert_eq!(said, violates(cause).retry_after(10), "{query}");
     }
-    let refusal = BudgetRefusal { text: cause.to_owned(), after: Some(std::time::Duration::from_secs(10)) };
+    let refusal = BudgetRefusal {
+        text: format!("Cannot evict pod as it would violate the pod's disruption budget. {cause}"),
+        after: Some(std::time::Duration::from_secs(10)),
+    };
     assert_eq!(place.answer(pod).await?, Answer::Budget(refusal));
     Ok(())
 }

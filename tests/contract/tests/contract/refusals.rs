@@ -22,7 +22,10 @@ async fn is_refused(place: &Place<'_>, pod: &str, cause: &str) -> Result<()> {
         let said = place.evict_with(pod, query, &json!({})).await?.said()?;
         assert_eq!(said, violates(cause), "{pod} {query}");
     }
-    let refusal = BudgetRefusal { text: cause.to_owned(), after: None };
+    let refusal = BudgetRefusal {
+        text: format!("Cannot evict pod as it would violate the pod's disruption budget. {cause}"),
+        after: None,
+    };
     assert_eq!(place.answer(pod).await?, Answer::Budget(refusal), "{pod}");
     assert_eq!([place.get(&path).await?, place.get("poddisruptionbudgets/p").await?], before, "{pod}");
     Ok(())
