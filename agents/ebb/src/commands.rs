@@ -101,7 +101,7 @@ fn render(rows: &[Row]) -> Vec<String> {
             reason.clone(),
         ]
     };
-    table(["SOURCE", "OPERATION", "COUNTER", "STATE", "WHY"], &rows.iter().map(cells).collect::<Vec<_>>())
+    table(&["SOURCE", "OPERATION", "COUNTER", "STATE", "WHY"], &rows.iter().map(cells).collect::<Vec<_>>())
 }
 
 const fn word(state: State) -> &'static str {

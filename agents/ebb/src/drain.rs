@@ -24,8 +24,9 @@ use futures::FutureExt;
 use futures::future::select_all;
 use runtime::clock::boot_millis;
 
-pub(crate) use ending::span;
+pub(crate) use ending::{names, span};
 pub(crate) use options::{DrainArguments, owner};
+pub(crate) use reporter::judged;
 
 use crate::kubectl::DryRun;
 use crate::screen::{self, Print, Screen};

@@ -15,6 +15,7 @@ mod demo;
 mod device;
 mod drain;
 mod force;
+mod forecast;
 mod freeze;
 mod kubectl;
 mod operation;

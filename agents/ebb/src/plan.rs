@@ -10,17 +10,19 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, Parser};
-use cluster::{Cluster, Trial, full_snapshot, trial};
+use cluster::{Cluster, full_snapshot, trial};
 use drain::volumes::StorageIndex;
 use drain::{Policy, Snapshot, plan};
 use runtime::AgentFlags;
 use runtime::flags::{Assignment, assignment};
 use serde::Serialize;
+use session::OWNER;
 
 use crate::device::Device;
 use crate::drain::DrainArguments;
 use crate::drain::document::{BlockedDocument, PodDocument, of_blocked, of_line};
 use crate::drain::options::{Options, policy};
+use crate::forecast::{Forecast, Permits};
 use crate::screen;
 
 /// Arguments of `ebb plan`.
@@ -58,7 +60,8 @@ struct DeviceFlags {
 #[derive(Clone, Debug)]
 pub(crate) struct NodePlan {
     pub(crate) snapshot: Snapshot,
-    pub(crate) trial: Trial,
+    pub(crate) forecast: Forecast,
+    pub(crate) permits: Permits,
     /// For each pod of the snapshot, its order and the volumes that must be detached.
     pub(crate) extras: Vec<Extra>,
 }
@@ -72,7 +75,7 @@ pub(crate) struct Extra {
     pub(crate) volumes: Vec<String>,
 }
 
-/// Prints the plan. Exit code 0 when all pods would leave, 1 when a pod is forbidden or blocked.
+/// Prints the plan. Exit code 0 when each node would be drained, 1 when something would hold a drain up.
 pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
     let nodes = &arguments.drain.nodes;
     let is_own = nodes.nodes.is_empty() && nodes.selector.as_ref().is_none_or(String::is_empty);
@@ -88,7 +91,7 @@ pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
                 screen::lines(text::render(node_plan));
             }
         }
-        let goes = all.iter().all(|node_plan| node_plan.obstacles().is_empty());
+        let goes = all.iter().all(|node_plan| node_plan.forecast.goes());
         Ok(if goes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }
@@ -120,7 +123,8 @@ async fn of_nodes(arguments: &PlanArguments) -> anyhow::Result<Vec<NodePlan>> {
     let (cluster, nodes) = arguments.drain.nodes.find("plan", &options.nodes).await?;
     let mut all = Vec::new();
     for node in nodes {
-        all.push(NodePlan::make(&cluster, &node.name, &options.policy).await?);
+        let forecast = Forecast::begin(&cluster, &node.name, &options.owner, &options.reason).await.0;
+        all.push(NodePlan::make(&cluster, forecast, Permits::Flags, &options.policy).await?);
     }
     Ok(all)
 }
@@ -145,7 +149,8 @@ async fn of_device(arguments: &PlanArguments) -> anyhow::Result<NodePlan> {
     let device = Device::read(&flags)?;
     let cluster = device.reach("plan").await?;
     let name = device.own_node(&cluster).await?.name;
-    NodePlan::make(&cluster, &name, &device.policy).await
+    let forecast = Forecast::begin(&cluster, &name, OWNER, "ebb plan").await.0;
+    NodePlan::make(&cluster, forecast, Permits::Settings, &device.policy).await
 }
 
 impl DrainArguments {
@@ -162,23 +167,24 @@ impl DrainArguments {
 
 impl NodePlan {
     /// Takes a snapshot of the node and asks about each pod.
-    async fn make(cluster: &Cluster, name: &str, policy: &Policy) -> anyhow::Result<Self> {
-        let snapshot = full_snapshot(cluster, name).await?;
+    async fn make(
+        cluster: &Cluster,
+        forecast: Forecast,
+        permits: Permits,
+        policy: &Policy,
+    ) -> anyhow::Result<Self> {
+        let snapshot = full_snapshot(cluster, &forecast.node).await?;
         if snapshot.node.is_none() {
-            bail!("Error from server (NotFound): nodes {name:?} not found");
+            bail!("Error from server (NotFound): nodes {:?} not found", forecast.node);
         }
         let trial = trial(cluster, snapshot.clone(), policy).await;
-        Ok(Self::new(snapshot, trial, policy))
-    }
-
-    fn new(snapshot: Snapshot, trial: Trial, policy: &Policy) -> Self {
         let index = StorageIndex::of(&snapshot);
         let extras = snapshot.pods.iter().zip(plan(&snapshot, policy)).map(|(pod, planned)| Extra {
             order: planned.order,
             volumes: index.of_pod(pod).into_iter().map(|volume| volume.volume).collect(),
         });
         let extras = extras.collect();
-        Self { snapshot, trial, extras }
+        Ok(Self { snapshot, forecast: Forecast { trial, ..forecast }, permits, extras })
     }
 }
 
@@ -190,10 +196,29 @@ struct Document {
     cordoned: bool,
     /// Owner of the cordon; null if the node has no owner's annotation.
     cordoned_by: Option<String>,
-    /// True if every pod would leave now.
+    /// True if nothing would hold the drain up now.
     goes: bool,
+    /// The last line of the text form.
+    verdict: String,
+    /// Error if the node cannot be cordoned; empty if it can.
+    cordon_failure: String,
     pods: Vec<PlannedDocument>,
     blocked: Vec<BlockedDocument>,
+    /// `namespace/name` of the pods that tolerate the cordon: they may come back to this node.
+    may_return: Vec<String>,
+    /// Volumes that are attached to the node and that no pod of it uses.
+    attached: Vec<AttachedDocument>,
+}
+
+/// One volume that no pod uses.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AttachedDocument {
+    volume: String,
+    driver: String,
+    detail: String,
+    /// True if the drain would fail because of it.
+    is_stuck: bool,
 }
 
 /// One pod of the plan.
@@ -209,9 +234,20 @@ struct PlannedDocument {
 /// The document of a plan.
 fn document(node_plan: &NodePlan) -> Document {
     let node = node_plan.snapshot.node.clone().unwrap_or_default();
-    let pods = node_plan.trial.lines.iter().zip(&node_plan.extras);
+    let Forecast { refused_cordon, trial, .. } = &node_plan.forecast;
+    let pods = trial.lines.iter().zip(&node_plan.extras);
+    let attached = trial.leftovers.iter().map(|left| AttachedDocument {
+        volume: left.volume.clone(),
+        driver: left.driver.clone(),
+        detail: left.obstacle.clone(),
+        is_stuck: left.is_stuck,
+    });
     Document {
-        goes: node_plan.obstacles().is_empty(),
+        goes: node_plan.forecast.goes(),
+        verdict: node_plan.forecast.verdict(node_plan.permits),
+        cordon_failure: refused_cordon.clone().unwrap_or_default(),
+        may_return: trial.may_return.iter().map(ToString::to_string).collect(),
+        attached: attached.collect(),
         pods: pods
             .map(|(line, extra)| PlannedDocument {
                 pod: of_line(line, false),
@@ -219,7 +255,7 @@ fn document(node_plan: &NodePlan) -> Document {
                 volumes: extra.volumes.clone(),
             })
             .collect(),
-        blocked: node_plan.trial.blocked.iter().map(of_blocked).collect(),
+        blocked: trial.blocked.iter().map(of_blocked).collect(),
         name: node.name,
         cordoned: node.cordoned,
         cordoned_by: node.cordoned_by,

@@ -149,17 +149,17 @@ pub(crate) fn say(text: &str) {
 
 /// The lines of a table: columns of equal width below their heads, two spaces apart, without blanks at the end of a
 /// line.
-pub(crate) fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> Vec<String> {
-    let head = head.map(str::to_owned);
-    let all = || std::iter::once(&head).chain(rows);
-    let mut widths = [0; N];
+pub(crate) fn table(head: &[&str], rows: &[impl AsRef<[String]>]) -> Vec<String> {
+    let head: Vec<String> = head.iter().map(|&name| name.to_owned()).collect();
+    let all = || std::iter::once(head.as_slice()).chain(rows.iter().map(AsRef::as_ref));
+    let mut widths = vec![0; head.len()];
     for row in all() {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.chars().count().max(*width);
         }
     }
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+    let line = |row: &[String]| {
+        let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     all().map(line).collect()

@@ -161,9 +161,12 @@ fn shown(time: UnixTime) -> String {
 /// right.
 fn is_not_ours(operation: &Operation<'_>, message: &str) -> bool {
     let of_pods = ["pods", "persistentvolumeclaims", "persistentvolumes", "volumeattachments"];
-    operation.verb == "get"
-        && of_pods.contains(&operation.resource)
-        && message.contains("no relationship found between node")
+    operation.verb == "get" && of_pods.contains(&operation.resource) && is_hidden(message)
+}
+
+/// True for the words with which the Node authorizer hides an object from a kubelet, whether it exists or not.
+pub(crate) fn is_hidden(message: &str) -> bool {
+    message.contains("no relationship found between node")
 }
 
 /// The meaning of a status code of the API server, outside evictions.

@@ -17,7 +17,7 @@
 //! | [`slots`] | the nodes that may be down for a drain: read, written and watched in one ConfigMap |
 //! | [`longhorn`] | Longhorn's policy about nodes that are drained |
 //! | [`evict`], [`answer`] | one eviction, and the meaning of the server's answer |
-//! | [`mod@trial`] | the API server's answer to each eviction now, as a dry run |
+//! | [`mod@trial`] | the API server's answer to each eviction now, as a dry run; and what stays attached |
 //! | [`driver`] | input and output of an attempt, as events of `drain::step` |
 //! | [`drainer`] | a whole drain |
 //!

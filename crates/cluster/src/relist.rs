@@ -5,7 +5,7 @@ mod volumes;
 use std::collections::BTreeSet;
 
 use drain::Snapshot;
-use drain::storage::Storage;
+use drain::storage::{Attachments, Storage};
 use drain::view::{BudgetView, PodView};
 
 use crate::failure::ApiFailure;
@@ -19,7 +19,8 @@ use crate::wire::Cluster;
 ///
 /// With `volumes` also the attachments to the node (one call for each 500 VolumeAttachments of the cluster), and the
 /// volumes to which the claims of its pods are bound: at most two calls for each claim that the last snapshot does not
-/// contain, one for each of their CSI drivers. So a pod that stays keeps its volumes, and no other volume is mistaken
+/// contain, one for each of their CSI drivers, and one for each attachment to
+/// the node of a volume that none of them uses. So a pod that stays keeps its volumes, and no other volume is mistaken
 /// for detached.
 ///
 /// Budgets are not needed to confirm a drain, so those of the caller's last snapshot are taken over; without one they
@@ -53,7 +54,8 @@ pub async fn relist(
     cluster.fill_in_owners(&mut pods).await;
     let storage = match attachments {
         Some(attachments) => {
-            Storage { attachments, ..Box::pin(volumes::of_pods(cluster, &pods, &known)).await? }
+            let storage = Box::pin(volumes::of_pods(cluster, &pods, &known)).await?;
+            with_attachments(cluster, node, attachments, storage).await
         }
         None => known,
     };
@@ -62,23 +64,33 @@ pub async fn relist(
 
 /// Lists all facts about a node, without watches: for dry runs and plans.
 ///
-/// It is a [`relist`] with volumes if a pod has a claim, otherwise without; and then one more call, to see whether
-/// another node takes pods.
+/// It is a [`relist`] with volumes, whether or not a pod has a claim, because a drain waits for every volume that is
+/// attached to the node; and, if one has a claim, one more call, to see whether another node takes pods.
 ///
 /// # Errors
 /// The first call that fails, as in [`relist`]. Objects that the server refuses to show count as unknown.
 pub async fn full_snapshot(cluster: &Cluster, node: &str) -> Result<Snapshot, ApiFailure> {
     let snapshot = relist(cluster, node, None, false).await?;
-    if snapshot.pods.iter().all(|pod| pod.claims.is_empty()) {
-        return Ok(snapshot);
-    }
+    let has_claims = snapshot.pods.iter().any(|pod| !pod.claims.is_empty());
     let storage = Box::pin(volumes::of_pods(cluster, &snapshot.pods, &Storage::default())).await?;
     let wanted = storage.volumes.iter().map(|volume| volume.name.clone()).collect();
-    let (attachments, peer_takes_pods) = tokio::try_join!(
-        volumes::attachments(cluster, node, &wanted),
-        volumes::peer_takes_pods(cluster, node)
-    )?;
-    Ok(Snapshot { storage: Storage { attachments, peer_takes_pods, ..storage }, ..snapshot })
+    let (attachments, peer_takes_pods) =
+        tokio::try_join!(volumes::attachments(cluster, node, &wanted), async {
+            if has_claims { volumes::peer_takes_pods(cluster, node).await } else { Ok(None) }
+        })?;
+    let storage = with_attachments(cluster, node, attachments, storage).await;
+    Ok(Snapshot { storage: Storage { peer_takes_pods, ..storage }, ..snapshot })
+}
+
+async fn with_attachments(
+    cluster: &Cluster,
+    node: &str,
+    attachments: Attachments,
+    storage: Storage,
+) -> Storage {
+    let storage = Storage { attachments, ..storage };
+    let missing_volumes = volumes::missing(cluster, node, &storage).await;
+    Storage { missing_volumes, ..storage }
 }
 
 async fn list_pods(cluster: &Cluster, node: &str) -> Result<Vec<PodView>, ApiFailure> {

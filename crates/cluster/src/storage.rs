@@ -87,6 +87,7 @@ struct AttachmentSource {
 #[serde(rename_all = "camelCase", default)]
 struct AttachmentStatus {
     attached: Option<bool>,
+    attach_error: Option<VolumeError>,
     detach_error: Option<VolumeError>,
 }
 
@@ -136,14 +137,18 @@ pub(crate) fn volume_view(volume: &Volume) -> VolumeView {
 /// Trims a VolumeAttachment to what decisions need.
 pub(crate) fn attachment_view(attachment: &Attachment) -> AttachmentView {
     let (spec, status) = (attachment.spec.as_ref(), attachment.status.as_ref());
-    let error = status.and_then(|status| status.detach_error.as_ref());
+    let text = |error: Option<&VolumeError>| {
+        error.and_then(|error| error.message.as_deref()).map(words).unwrap_or_default()
+    };
     AttachmentView {
         name: attachment.metadata.name.clone().unwrap_or_default(),
         driver: spec.and_then(|spec| spec.attacher.clone()).unwrap_or_default(),
         volume: spec.and_then(|spec| spec.source.as_ref()?.persistent_volume_name.clone()),
         node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
         attached: status.and_then(|status| status.attached).unwrap_or(false),
-        detach_error: error.and_then(|error| error.message.as_deref()).map(words).unwrap_or_default(),
+        deleting: attachment.metadata.deletion_timestamp.is_some(),
+        attach_error: text(status.and_then(|status| status.attach_error.as_ref())),
+        detach_error: text(status.and_then(|status| status.detach_error.as_ref())),
     }
 }
 

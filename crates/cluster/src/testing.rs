@@ -98,7 +98,7 @@ pub(crate) fn attached(volume: &str, node: &str) -> AttachmentView {
         volume: Some(volume.to_owned()),
         node: node.to_owned(),
         attached: true,
-        detach_error: String::new(),
+        ..AttachmentView::default()
     }
 }
 
@@ -126,6 +126,7 @@ pub(crate) fn storage_of(name: &str) -> Storage {
         volumes: vec![VolumeView { name: volume.clone(), csi: Some(csi) }],
         drivers_without_attach: Vec::new(),
         attachments: Attachments::Listed(vec![attached(&volume, "edge-a")]),
+        missing_volumes: Vec::new(),
         peer_takes_pods: Some(false),
     }
 }

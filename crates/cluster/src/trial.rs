@@ -9,11 +9,12 @@ use std::sync::Arc;
 use drain::answer::BudgetRefusal;
 use drain::diagnosis::{Blocked, blocked};
 use drain::findings::BudgetQuery;
-use drain::policy::Method;
+use drain::policy::{Method, OnDetachTimeout};
 use drain::progress::{Line, lines};
 use drain::state::{Attempt, Cause, Stage, Track};
-use drain::view::NodeView;
-use drain::{Answer, Event, Inquiry, Moment, Policy, Snapshot, State, plan, step};
+use drain::view::{NodeView, PodView};
+use drain::volumes::{Leftover, leftovers};
+use drain::{Answer, Event, Inquiry, Moment, Planned, PodId, Policy, Snapshot, State, Verdict, plan, step};
 use futures::StreamExt;
 use futures::stream;
 
@@ -30,16 +31,22 @@ pub struct Trial {
     pub lines: Vec<Line>,
     /// Pods that would not leave, with the reasons.
     pub blocked: Vec<Blocked>,
+    /// Pods that would leave, and tolerate the cordon: their controllers may create them again on this node.
+    pub may_return: Vec<PodId>,
+    /// Volumes that are attached to the node and that no pod of it uses.
+    pub leftovers: Vec<Leftover>,
+    /// Error that would keep a drain from confirming that volumes are detached.
+    pub blind: Option<String>,
 }
 
 impl Trial {
     /// The verdicts on one snapshot of the node, without asking the API server about any pod. Budgets are not read, so
-    /// no right to list them is needed.
+    /// no right to list them is needed; volumes are.
     ///
     /// # Errors
     /// The node or its pods cannot be listed.
     pub async fn judge(cluster: &Cluster, node: &str, policy: &Policy) -> Result<Self, ApiFailure> {
-        let snapshot = relist(cluster, node, Some(&Snapshot::default()), false).await?;
+        let snapshot = relist(cluster, node, Some(&Snapshot::default()), true).await?;
         let lines = snapshot.pods.iter().zip(plan(&snapshot, policy)).map(|(pod, planned)| Line {
             id: planned.id,
             owner: pod.owner(),
@@ -50,7 +57,7 @@ impl Trial {
             tries: 0,
             detail: String::new(),
         });
-        Ok(Self { lines: lines.collect(), blocked: Vec::new() })
+        Ok(Self { lines: lines.collect(), ..Self::beyond_pods(&snapshot, policy) })
     }
 
     /// The verdicts on a full snapshot of the node, and the API server's answer for each pod.
@@ -59,6 +66,22 @@ impl Trial {
     /// The node or its pods cannot be listed.
     pub async fn ask(cluster: &Cluster, node: &str, policy: &Policy) -> Result<Self, ApiFailure> {
         Ok(trial(cluster, full_snapshot(cluster, node).await?, policy).await)
+    }
+
+    /// What the snapshot shows beyond the answers about its pods.
+    fn beyond_pods(snapshot: &Snapshot, policy: &Policy) -> Self {
+        let pods = snapshot.pods.iter().zip(plan(snapshot, policy));
+        let may_return = |(pod, planned): &(&PodView, Planned)| {
+            planned.verdict == Verdict::Evict && pod.tolerates_cordon && pod.controller.is_some()
+        };
+        let waits = !policy.volumes.detach_timeout.is_zero()
+            && policy.volumes.on_detach_timeout == OnDetachTimeout::Fail;
+        Self {
+            may_return: pods.filter(may_return).map(|(pod, _)| pod.id.clone()).collect(),
+            leftovers: leftovers(snapshot, policy),
+            blind: snapshot.storage.unreadable().filter(|_| waits).map(str::to_owned),
+            ..Self::default()
+        }
     }
 
     /// Pods that would not leave now. A pod that has been terminating for too long is among them: a drain would wait
@@ -76,8 +99,9 @@ impl Trial {
 
 /// Asks once about every pod of the snapshot that would be evicted.
 pub async fn trial(cluster: &Cluster, snapshot: Snapshot, policy: &Policy) -> Trial {
+    let beyond_pods = Trial::beyond_pods(&snapshot, policy);
     let Some(mut attempt) = begin(snapshot, policy) else {
-        return Trial::default();
+        return beyond_pods;
     };
     let asked: Vec<Track> =
         attempt.pods().values().filter(|track| is_to_be_asked(track.stage())).cloned().collect();
@@ -95,7 +119,7 @@ pub async fn trial(cluster: &Cluster, snapshot: Snapshot, policy: &Policy) -> Tr
         let name = node.map(|node| node.name.clone()).unwrap_or_default();
         attempt.find(Arc::new(inquire(cluster, &name, &inquiry).await));
     }
-    Trial { lines: lines(&attempt, NOW), blocked: blocked(&attempt, NOW) }
+    Trial { lines: lines(&attempt, NOW), blocked: blocked(&attempt, NOW), ..beyond_pods }
 }
 
 /// Time of a trial, in which no time passes.

@@ -155,6 +155,9 @@ impl Relists {
             && known.storage.attachments != Attachments::NotAsked
         {
             Arc::make_mut(&mut snapshot).storage = known.storage.clone();
+        } else if !known.storage.missing_volumes.is_empty() {
+            let missing = known.storage.missing_volumes.clone();
+            Arc::make_mut(&mut snapshot).storage.missing_volumes = missing;
         }
         let before = before.as_ref().map(|before| before.pods.as_slice()).unwrap_or_default();
         if before != known.pods {

@@ -10,12 +10,24 @@ pub struct Storage {
     pub claims_unreadable: Option<String>,
     /// PersistentVolumes; at least those to which these claims are bound.
     pub volumes: Vec<VolumeView>,
+    /// PersistentVolumes of attachments to this node that the API server says do not exist. Only a relist looks for them.
+    pub missing_volumes: Vec<String>,
     /// CSI drivers that never attach (`CSIDriver.spec.attachRequired: false`).
     pub drivers_without_attach: Vec<String>,
     /// VolumeAttachments: all of this node, and at least those of the volumes above.
     pub attachments: Attachments,
     /// True if another node is Ready and accepts pods; `None` if it is not known.
     pub peer_takes_pods: Option<bool>,
+}
+
+impl Storage {
+    /// The error, with the missing right, if the server does not let us read attachments or claims.
+    pub fn unreadable(&self) -> Option<&str> {
+        match (&self.attachments, &self.claims_unreadable) {
+            (Attachments::Unreadable(why), _) | (_, Some(why)) => Some(why),
+            (Attachments::NotAsked | Attachments::NotServed | Attachments::Listed(_), None) => None,
+        }
+    }
 }
 
 /// Known VolumeAttachments.
@@ -83,6 +95,10 @@ pub struct AttachmentView {
     pub node: String,
     /// `status.attached`. Stays true while the volume is being detached.
     pub attached: bool,
+    /// True if it is being deleted: somebody has asked the driver to detach, and its finalizers keep it until then.
+    pub deleting: bool,
+    /// Error of the driver while attaching; empty if there is none.
+    pub attach_error: String,
     /// Error of the driver while detaching; empty if there is none.
     pub detach_error: String,
 }

@@ -108,6 +108,35 @@ pub enum VolumeStage {
     Detached,
 }
 
+/// A volume that is attached to the node although no pod of the node uses it. A drain waits for it at its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leftover {
+    /// Name, as in [`VolumeTrack::volume`].
+    pub volume: String,
+    /// The CSI driver; empty if it is not known.
+    pub driver: String,
+    /// Reason for which it is not detached, as far as the cluster shows it, with the command that ends it if there is one.
+    pub obstacle: String,
+    /// True if a drain would fail because of it: nothing is going to detach it, and the policy does not go on without.
+    pub is_stuck: bool,
+}
+
+/// The volumes that are attached to the node and that no pod of it uses; none if the policy does not wait for volumes.
+pub fn leftovers(snapshot: &Snapshot, policy: &Policy) -> Vec<Leftover> {
+    if policy.volumes.detach_timeout.is_zero() {
+        return Vec::new();
+    }
+    let index = StorageIndex::of(snapshot);
+    let fails = policy.volumes.on_detach_timeout == OnDetachTimeout::Fail;
+    let left = unused(&index, snapshot.pods.iter()).into_iter().map(|attached| Leftover {
+        obstacle: index.obstacle(&attached.volume, attached.attached_name.as_deref()),
+        is_stuck: fails && index.is_stuck(&attached.volume),
+        volume: attached.volume,
+        driver: attached.driver,
+    });
+    left.collect()
+}
+
 /// Volumes that a drain waits for now or later.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Volumes {
@@ -211,7 +240,8 @@ impl Volumes {
         if policy.volumes.detach_timeout.is_zero() {
             return;
         }
-        for attached in leftovers(snapshot, planned) {
+        let staying = snapshot.pods.iter().zip(planned).filter(|(_, planned)| !planned.must_leave());
+        for attached in unused(&StorageIndex::of(snapshot), staying.map(|(pod, _)| pod)) {
             self.tracks.entry(attached.volume.clone()).or_insert_with(|| VolumeTrack {
                 volume: attached.volume,
                 driver: attached.driver,
@@ -264,11 +294,9 @@ fn read_error(pod: &PodView, storage: &Storage) -> Option<String> {
     }
 }
 
-/// Volumes that are attached to the node and belong to no pod that stays.
-fn leftovers(snapshot: &Snapshot, planned: &[Planned]) -> Vec<NodeVolume> {
-    let index = StorageIndex::of(snapshot);
-    let staying = snapshot.pods.iter().zip(planned).filter(|(_, planned)| !planned.must_leave());
-    let kept: Vec<PodVolume> = staying.flat_map(|(pod, _)| index.of_pod(pod)).collect();
+/// Volumes that are attached to the node and belong to none of these pods.
+fn unused<'a>(index: &StorageIndex<'_>, pods: impl Iterator<Item = &'a PodView>) -> Vec<NodeVolume> {
+    let kept: Vec<PodVolume> = pods.flat_map(|pod| index.of_pod(pod)).collect();
     let is_kept = |attached: &NodeVolume| {
         kept.iter().any(|kept| {
             kept.volume == attached.volume

@@ -12,7 +12,7 @@ pub(super) fn settings(loaded: &Loaded, running: &[String]) -> Vec<String> {
         |ShownSetting { key, value, origin, live, .. }| [key.to_owned(), origin, live.to_owned(), value];
     let rows: Vec<[String; 4]> = loaded.shown().into_iter().map(row).collect();
     let mut lines = list(loaded, running);
-    lines.extend(table(["KEY", "ORIGIN", "LIVE", "VALUE"], &rows));
+    lines.extend(table(&["KEY", "ORIGIN", "LIVE", "VALUE"], &rows));
     lines.extend(loaded.shown_rules().into_iter().map(|rule| format!("rule {rule}")));
     lines
 }

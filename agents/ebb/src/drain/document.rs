@@ -30,6 +30,9 @@ pub(crate) struct Document {
     pub(crate) blocked: Vec<BlockedDocument>,
     /// Warnings that were printed.
     pub(crate) warnings: Vec<String>,
+    /// After a dry run: whether the node would be drained, and what it would fail for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) verdict: Option<String>,
 }
 
 /// One pod.
@@ -96,6 +99,7 @@ pub(crate) fn of_job(job: &Job) -> Document {
         pods: job.reporter.pods().into_iter().map(|pod| of_line(&pod.line, pod.is_gone)).collect(),
         blocked: job.view.blocked.iter().map(of_blocked).collect(),
         warnings: job.reporter.warnings().to_vec(),
+        verdict: None,
     }
 }
 

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use cluster::cordon::PriorCordon;
-use cluster::{Cluster, Trial, would_cordon};
-use drain::kubectl::{aggregate, refusals, warnings};
+use cluster::{Cluster, Trial};
+use drain::kubectl::warnings;
 use drain::progress::Line;
 use drain::stuck_pods::stuck_pods;
 use drain::view::NodeView;
@@ -16,15 +16,15 @@ use super::ending::unable;
 use super::options::Options;
 use super::reporter::judged;
 use crate::cordon::cordoned;
+use crate::forecast::{Forecast, Permits};
 use crate::kubectl::DryRun;
 use crate::screen::{Print, Screen};
 
-/// Forecast for one node.
+/// Forecast for one node of the command.
 #[derive(Debug, Default)]
 pub(crate) struct NodeForecast {
-    name: String,
     was_cordoned: bool,
-    trial: Trial,
+    forecast: Forecast,
     warnings: Vec<String>,
     /// Why the node would not be drained; empty if it would be.
     failure: String,
@@ -49,7 +49,8 @@ pub(crate) async fn run(
     let failed: Vec<&NodeForecast> = all.iter().filter(|forecast| !forecast.failure.is_empty()).collect();
     if !failed.is_empty() {
         let mut prints = vec![Print::Err("There are pending nodes to be drained:".to_owned())];
-        prints.extend(failed.iter().map(|failed| Print::Err(format!(" {}", failed.name))));
+        prints.extend(failed.iter().map(|failed| Print::Err(format!(" {}", failed.forecast.node))));
+        prints.extend(failed.iter().map(|failed| Print::Err(failed.forecast.verdict(Permits::Flags))));
         screen.print(&prints);
     }
     if options.is_json {
@@ -60,54 +61,49 @@ pub(crate) async fn run(
 
 async fn cordon(cluster: &Cluster, node: NodeView, options: &Options) -> (NodeForecast, Print) {
     let mode = options.dry_run;
-    let mut forecast =
-        NodeForecast { name: node.name.clone(), was_cordoned: node.cordoned, ..NodeForecast::default() };
-    let before = if node.cordoned { PriorCordon::Foreign } else { PriorCordon::Schedulable };
-    let before = match mode {
-        DryRun::Server => would_cordon(cluster, &node.name, &options.owner, &options.reason).await,
-        DryRun::Client | DryRun::None => Ok(before),
-    };
-    let print = match before {
-        Ok(before) => Print::Out(cordoned(&node.name, before, mode)),
-        Err(failure) => {
-            forecast.failure = failure.to_string();
-            Print::Err(format!("error: unable to cordon node {:?}: {failure}", node.name))
+    let (forecast, cordon) = match mode {
+        DryRun::Server => Forecast::begin(cluster, &node.name, &options.owner, &options.reason).await,
+        DryRun::Client | DryRun::None => {
+            let before = if node.cordoned { PriorCordon::Foreign } else { PriorCordon::Schedulable };
+            (Forecast { node: node.name.clone(), ..Forecast::default() }, Ok(before))
         }
     };
-    (forecast, print)
+    let print = match cordon {
+        Ok(before) => Print::Out(cordoned(&node.name, before, mode)),
+        Err(failure) => Print::Err(format!("error: unable to cordon node {:?}: {failure}", node.name)),
+    };
+    let failure = forecast.failure();
+    (NodeForecast { was_cordoned: node.cordoned, forecast, failure, ..NodeForecast::default() }, print)
 }
 
 impl NodeForecast {
     async fn fill(&mut self, cluster: &Cluster, options: &Options) {
+        let node = &self.forecast.node;
         let trial = match options.dry_run {
-            DryRun::Server => Trial::ask(cluster, &self.name, &options.policy).await,
-            DryRun::Client | DryRun::None => Trial::judge(cluster, &self.name, &options.policy).await,
+            DryRun::Server => Trial::ask(cluster, node, &options.policy).await,
+            DryRun::Client | DryRun::None => Trial::judge(cluster, node, &options.policy).await,
         };
         match trial {
-            Ok(trial) => self.trial = trial,
-            Err(failure) => self.failure = failure.to_string(),
+            Ok(trial) => self.forecast.trial = trial,
+            Err(failure) => self.forecast.unseen = Some(failure.to_string()),
         }
-        let lines = || self.trial.lines.iter().map(judged);
-        let refusals = refusals(lines());
-        self.warnings = warnings(lines());
-        if !refusals.is_empty() {
-            self.failure = aggregate(&refusals);
-        } else if self.failure.is_empty() {
-            self.failure = held(&self.trial);
-        }
+        self.failure = self.forecast.failure();
+        self.warnings = warnings(self.forecast.trial.lines.iter().map(judged));
     }
 
     fn prints(&self, options: &Options) -> Vec<Print> {
-        let (name, suffix) = (&self.name, options.dry_run.suffix());
+        let Forecast { node: name, trial, .. } = &self.forecast;
+        let suffix = options.dry_run.suffix();
         let mut prints = Vec::new();
         if !self.warnings.is_empty() {
             prints.push(Print::Err(format!("Warning: {}", self.warnings.join("; "))));
         }
-        let is_refused = self.trial.lines.iter().any(|line| line.verdict == Verdict::Refuse);
+        prints.extend(self.forecast.notes().into_iter().map(|note| Print::Err(format!("Note: {note}"))));
+        let is_refused = trial.lines.iter().any(|line| line.verdict == Verdict::Refuse);
         if !is_refused {
-            prints.extend(self.trial.lines.iter().filter_map(|line| going(line, suffix)));
+            prints.extend(trial.lines.iter().filter_map(|line| going(line, suffix)));
             prints.extend(problem_lines(
-                &stuck_pods(&self.trial.lines, &self.trial.blocked),
+                &stuck_pods(&trial.lines, &trial.blocked),
                 Moment(0),
                 options.policy.retry,
             ));
@@ -122,15 +118,16 @@ impl NodeForecast {
 
     fn document(&self) -> Document {
         Document {
-            name: self.name.clone(),
+            name: self.forecast.node.clone(),
             outcome: if self.failure.is_empty() { "WouldDrain" } else { "WouldFail" },
             failure: self.failure.clone(),
             seconds: 0.0,
             cordoned_before: self.was_cordoned,
             uncordoned: false,
-            pods: self.trial.lines.iter().map(|line| of_line(line, false)).collect(),
-            blocked: self.trial.blocked.iter().map(of_blocked).collect(),
+            pods: self.forecast.trial.lines.iter().map(|line| of_line(line, false)).collect(),
+            blocked: self.forecast.trial.blocked.iter().map(of_blocked).collect(),
             warnings: self.warnings.clone(),
+            verdict: Some(self.forecast.verdict(Permits::Flags)),
         }
     }
 }
@@ -141,15 +138,5 @@ fn going(line: &Line, suffix: &str) -> Option<Print> {
         Verdict::Evict => Some(Print::Out(format!("evicting pod {pod}{suffix}"))),
         Verdict::Await => Some(Print::Err(format!("waiting for pod {pod} to finish by itself{suffix}"))),
         Verdict::Leave | Verdict::Refuse => None,
-    }
-}
-
-/// Text about the pods that the API server would not let go now; empty if there are none.
-fn held(trial: &Trial) -> String {
-    let held: Vec<String> = trial.held().into_iter().map(|line| line.id.to_string()).collect();
-    if held.is_empty() {
-        String::new()
-    } else {
-        format!("these pods would not be evicted now: {}", held.join(", "))
     }
 }

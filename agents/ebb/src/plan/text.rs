@@ -1,87 +1,39 @@
-//! The plan as lines: a table of the pods, then the obstacles.
+//! The plan as lines: a table of the pods, what would hold the drain up, and the verdict.
 
-use drain::Verdict;
-use drain::diagnosis::Guard;
 use drain::progress::Line;
-use drain::state::Stage;
+use drain::{Reason, Verdict};
 
 use super::{Extra, NodePlan};
+use crate::forecast::trouble;
 use crate::screen::table;
 
 /// Columns of the table.
 const HEAD: [&str; 6] = ["POD", "OWNER", "VERDICT", "ORDER", "VOLUMES", "REASONS"];
 
-/// Obstacle that keeps one pod on the node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Obstacle {
-    /// `namespace/name`.
-    pub(crate) pod: String,
-    /// Cause, with the holder if known.
-    pub(crate) cause: String,
-    /// PodDisruptionBudgets of the pod, with their numbers.
-    pub(crate) budgets: Vec<String>,
-    /// What a person can do; empty if nothing is known.
-    pub(crate) hint: String,
-}
+/// A cell without content.
+const NOTHING: &str = "-";
+
+/// Number of equal pods from which on they are one row.
+const FOLDED: usize = 3;
 
 /// Lines of the plan of one node.
 pub(crate) fn render(node_plan: &NodePlan) -> Vec<String> {
-    let lines = &node_plan.trial.lines;
+    let forecast = &node_plan.forecast;
     let mut text = vec![head(node_plan)];
-    if !lines.is_empty() {
-        let rows = lines.iter().zip(&node_plan.extras).map(|(line, extra)| row(line, extra));
-        text.extend(table(HEAD, &rows.collect::<Vec<_>>()));
-    }
-    let obstacles = node_plan.obstacles();
-    if obstacles.is_empty() {
-        text.push("No pod would block the drain now.".to_owned());
-        return text;
-    }
-    text.push("These pods would block the drain now:".to_owned());
-    for Obstacle { pod, cause, budgets, hint } in obstacles {
-        text.push(format!("  {pod}: {cause}"));
-        text.extend(budgets.iter().map(|budget| format!("    {budget}")));
-        if !hint.is_empty() {
-            text.push(format!("    hint: {hint}"));
+    text.extend(pods(node_plan));
+    for blocker in forecast.troubles() {
+        text.push(format!("BLOCKED: {}", trouble(&blocker)));
+        if !blocker.hint.is_empty() {
+            text.push(format!("  do: {}", blocker.hint));
         }
     }
+    text.extend(forecast.notes().into_iter().map(|note| format!("Note: {note}")));
+    text.push(forecast.verdict(node_plan.permits));
     text
 }
 
-impl NodePlan {
-    /// Every pod that would not leave now, with the cause.
-    pub(crate) fn obstacles(&self) -> Vec<Obstacle> {
-        self.trial.lines.iter().filter_map(|line| self.obstacle(line)).collect()
-    }
-
-    fn obstacle(&self, line: &Line) -> Option<Obstacle> {
-        let blocked = self.trial.blocked.iter().find(|blocked| blocked.pod.uid == line.id.uid);
-        let pod = line.id.to_string();
-        if let Some(blocked) = blocked {
-            let cause = blocked.cause_and_holder();
-            let budgets = blocked.budgets.iter().map(budget).collect();
-            return Some(Obstacle { pod, cause, budgets, hint: blocked.hint.clone() });
-        }
-        let Some(Stage::Paused { text, .. }) = &line.stage else { return None };
-        Some(Obstacle { pod, cause: text.clone(), budgets: Vec::new(), hint: String::new() })
-    }
-}
-
-fn budget(guard: &Guard) -> String {
-    let budget = &guard.budget;
-    format!(
-        "budget {}/{}: {} of {} pods are healthy, {} have to be, {} may be disrupted",
-        budget.namespace,
-        budget.name,
-        budget.current_healthy,
-        budget.expected_pods,
-        budget.desired_healthy,
-        budget.disruptions_allowed
-    )
-}
-
 fn head(node_plan: &NodePlan) -> String {
-    let lines = &node_plan.trial.lines;
+    let lines = &node_plan.forecast.trial.lines;
     let (name, cordon) = match &node_plan.snapshot.node {
         Some(node) => match (&node.cordoned_by, node.cordoned) {
             (Some(owner), true) => (node.name.as_str(), format!("cordoned by {owner}")),
@@ -91,13 +43,77 @@ fn head(node_plan: &NodePlan) -> String {
         None => ("", "gone".to_owned()),
     };
     let leaving = lines.iter().filter(|line| line.verdict.must_leave()).count();
-    format!("Node {name} ({cordon}): {leaving} of {} pods have to leave", lines.len())
+    let movable = lines.iter().filter(|line| !belongs_to_the_node(line)).count();
+    format!("Node {name} ({cordon}): {leaving} of {movable} pods have to leave")
 }
 
-fn row(line: &Line, extra: &Extra) -> [String; 6] {
-    let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+/// True for a pod that stays on every node that is drained: of a DaemonSet, or a static pod.
+fn belongs_to_the_node(line: &Line) -> bool {
+    line.verdict == Verdict::Leave
+        && line.reasons.iter().all(|reason| matches!(reason, Reason::DaemonSet | Reason::Mirror))
+}
+
+/// The table of the pods: equal ones in one row, and no column in which nothing stands.
+fn pods(node_plan: &NodePlan) -> Vec<String> {
+    let mut groups: Vec<(Vec<String>, Vec<Row>)> = Vec::new();
+    for (line, extra) in node_plan.forecast.trial.lines.iter().zip(&node_plan.extras) {
+        let (kind, row) = (kind(line, extra), row(line, extra));
+        match groups.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((kind, vec![row])),
+        }
+    }
+    let rows: Vec<Row> = groups.into_iter().flat_map(|(_, rows)| folded(rows)).collect();
+    let is_used = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(|cell| cell != NOTHING));
+    let used: Vec<bool> = (0..HEAD.len()).map(is_used).collect();
+    let head: Vec<&str> = only(&HEAD, &used);
+    if head.is_empty() {
+        Vec::new()
+    } else {
+        table(&head, &rows.iter().map(|row| only(row, &used)).collect::<Vec<_>>())
+    }
+}
+
+type Row = [String; HEAD.len()];
+
+/// The cells of these columns.
+fn only<T: Clone>(row: &[T], used: &[bool]) -> Vec<T> {
+    row.iter().zip(used).filter(|(_, used)| **used).map(|(cell, _)| cell.clone()).collect()
+}
+
+/// What pods have in common that share a row. For pods that stay, only why.
+fn kind(line: &Line, extra: &Extra) -> Vec<String> {
+    let mut kind = vec![line.verdict.name().to_owned()];
+    kind.extend(line.reasons.iter().map(ToString::to_string));
+    if line.verdict != Verdict::Leave {
+        kind.extend([line.id.namespace.clone(), line.owner.clone(), extra.order.to_string()]);
+        kind.extend(extra.volumes.iter().cloned());
+    }
+    kind
+}
+
+/// One row for many equal pods; few keep a row each.
+fn folded(rows: Vec<Row>) -> Vec<Row> {
+    match rows.as_slice() {
+        [[pod, owner, rest @ ..], others @ ..] if rows.len() >= FOLDED => {
+            let is_of_one = others.iter().all(|[_, other, ..]| other == owner);
+            let owner = if is_of_one { owner.as_str() } else { NOTHING };
+            let [verdict, order, volumes, reasons] = rest.clone();
+            let pods = format!("{pod} and {} more", others.len());
+            vec![[pods, owner.to_owned(), verdict, order, volumes, reasons]]
+        }
+        _ => rows,
+    }
+}
+
+fn row(line: &Line, extra: &Extra) -> Row {
+    let or_dash = |text: String| if text.is_empty() { NOTHING.to_owned() } else { text };
     let reasons: Vec<String> = line.reasons.iter().map(ToString::to_string).collect();
-    let order = if line.verdict == Verdict::Leave { String::new() } else { extra.order.to_string() };
+    let order = if line.verdict == Verdict::Leave || extra.order == 0 {
+        String::new()
+    } else {
+        extra.order.to_string()
+    };
     [
         line.id.to_string(),
         or_dash(line.owner.clone()),

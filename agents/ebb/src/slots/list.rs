@@ -151,7 +151,7 @@ fn render(document: &Document) -> Vec<String> {
     let rows = rows.chain(down.iter().map(|node| bare(&node.node, "down", &node.now)));
     let rows: Vec<_> =
         rows.chain(cordoned.iter().map(|node| bare(&node.node, "cordoned", &node.now))).collect();
-    let table = if rows.is_empty() { Vec::new() } else { table(HEAD, &rows) };
+    let table = if rows.is_empty() { Vec::new() } else { table(&HEAD, &rows) };
     std::iter::once(head).chain(table).collect()
 }
 

@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
         screen::say(&format!("no topics below {}", root.path().display()));
     } else {
         let rows: Vec<_> = entries.iter().map(row).collect();
-        screen::lines(table(HEAD, &rows));
+        screen::lines(table(&HEAD, &rows));
     }
     Ok(if found.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -65,7 +65,8 @@ async fn a_server_dry_run_ends_although_a_budget_blocks() -> Result<()> {
          kubectl -n shop edit pdb db-0\n\
          error: unable to drain node \"edge-b\" due to error: these pods would not be evicted now: shop/db-0, continuing \
          command...\n\
-         There are pending nodes to be drained:\n edge-b\n"
+         There are pending nodes to be drained:\n edge-b\n\
+         node/edge-b would fail: 1 budget\n"
     );
     assert_eq!((said.code, said.out.as_str(), said.err), (1, out, err));
     assert_eq!(site.changes(), [""; 0]);

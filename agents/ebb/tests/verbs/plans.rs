@@ -18,10 +18,9 @@ async fn a_plan_names_what_is_in_the_way_and_changes_nothing() -> Result<()> {
     site.cluster.pod("bare", "edge-a")?;
     let said = site.ebb(&words(&site, "--node edge-a")).await?;
     let expected = "
-These pods would block the drain now:
-  shop/db-0: PodDisruptionBudget: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget db-0 needs 1 healthy pods and has 1 currently
-    budget shop/db-0: 1 of 1 pods are healthy, 1 have to be, 0 may be disrupted
-    hint: budget shop/db-0 never allows a disruption: scale the workload up, or change the budget: kubectl -n shop edit pdb db-0
+BLOCKED: budget shop/db-0: 1 of 1 healthy, needs 1; 1 pod: shop/db-0
+  do: budget shop/db-0 never allows a disruption: scale the workload up, or change the budget: kubectl -n shop edit pdb db-0
+node/edge-a would fail: 1 budget
 ";
     assert_eq!((said.code, said.err.as_str()), (1, ""), "{said:?}");
     assert!(said.out.starts_with("Node edge-a (not cordoned): 3 of 3 pods have to leave\n"), "{said:?}");
@@ -29,6 +28,7 @@ These pods would block the drain now:
     let said = site.ebb(&words(&site, "--node edge-a --json")).await?;
     let document: Value = serde_json::from_str(&said.out)?;
     assert_eq!((&document["name"], &document["goes"]), (&json!("edge-a"), &json!(false)));
+    assert_eq!(document["verdict"], "node/edge-a would fail: 1 budget");
     assert_eq!(document["pods"][1]["stage"], "Blocked");
     assert_eq!(document["blocked"][0]["budgets"][0]["name"], "db-0");
     assert_eq!(site.changes(), [""; 0]);
@@ -42,7 +42,7 @@ async fn the_policy_and_the_node_are_those_of_the_settings() -> Result<()> {
     let said = site.ebb(&words(&site, "--set node.name=edge-b")).await?;
     assert!(said.code == 0 && said.out.starts_with("Node edge-b (not cordoned): 1 of 1 pods"), "{said:?}");
     let said = site.ebb(&words(&site, "--node edge-b --set pods.force=false")).await?;
-    assert!(said.code == 1 && said.out.contains("default/bare  -      Refuse"), "{said:?}");
+    assert!(said.code == 1 && said.out.contains("default/bare  Refuse"), "{said:?}");
     Ok(())
 }
 
@@ -107,6 +107,36 @@ async fn a_plan_of_a_node_judges_as_a_drain_of_it() -> Result<()> {
     let said = site.ebb("plan nosuch").await?;
     assert!(said.code == 1 && said.err.contains("nodes \"nosuch\" not found"), "{said:?}");
     assert_eq!(site.changes(), [""; 0]);
+    Ok(())
+}
+
+/// What comes before the pods (the cordon) and after them (volumes) fails a drain too, and so the forecast.
+#[tokio::test]
+async fn a_forecast_is_about_more_than_pods() -> Result<()> {
+    let site = Site::passive()?;
+    let verdicts = async |code| -> Result<String> {
+        let plan = site.ebb("plan edge-a").await?;
+        let dry_run = site.ebb("drain edge-a --dry-run=server").await?;
+        let drain = site.ebb("drain edge-a --detach-timeout=100ms --timeout=20s").await?;
+        let codes = (plan.code, dry_run.code, drain.code);
+        assert_eq!(codes, (code, code, code), "{plan:?} {dry_run:?} {drain:?}");
+        let last = plan.out.lines().last().unwrap_or_default().to_owned();
+        assert!(code == 0 || dry_run.err.ends_with(&format!("{last}\n")), "{plan:?} {dry_run:?}");
+        Ok(last)
+    };
+    site.forbid("patch", "nodes");
+    assert_eq!(verdicts(1).await?, "node/edge-a would fail: the cordon is refused");
+    site.cluster.faults().clear();
+    site.cluster.apply(json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "csi-1"},
+        "spec": {"attacher": "csi.example", "nodeName": "edge-a", "source": {"persistentVolumeName": "gone"}},
+        "status": {"attached": true},
+    }))?;
+    assert_eq!(verdicts(1).await?, "node/edge-a would fail: 1 attached volume");
+    let said = site.ebb("drain edge-a --dry-run=client").await?;
+    assert!(said.code == 1 && said.err.contains("kubectl delete volumeattachment csi-1"), "{said:?}");
+    site.cluster.delete("volumeattachments", "", "csi-1");
+    assert_eq!(verdicts(0).await?, "node/edge-a would be drained");
     Ok(())
 }
 

@@ -119,6 +119,7 @@ impl StorageStores {
             volumes: self.used.volumes.values().flatten().cloned().collect(),
             drivers_without_attach: self.drivers.store.keys_of(&true).map(|(_, name)| name.clone()).collect(),
             attachments: self.attachments(),
+            missing_volumes: Vec::new(),
             peer_takes_pods: self.peer_takes_pods(),
         }
     }

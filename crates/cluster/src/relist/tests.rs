@@ -170,10 +170,15 @@ async fn a_relist_of_volumes_costs_one_call_more_for_what_is_known() {
     let snapshot = relist(&cluster, "edge-a", Some(&last), true).await.unwrap();
     let found = [("vol-db", "edge-a"), ("vol-db", "edge-b"), ("vol-left", "edge-a")];
     let found = found.map(|(volume, node)| attached(volume, node)).to_vec();
-    let expected = Storage { attachments: Attachments::Listed(found), ..storage };
+    let missing_volumes = vec!["vol-left".to_owned()];
+    let expected = Storage { attachments: Attachments::Listed(found), missing_volumes, ..storage };
     assert_eq!(snapshot.storage, expected, "all of the node, and the pod's volumes wherever they are");
     assert_eq!(fake.requests().count("ebb/", "list", "*"), 2);
-    assert_eq!(fake.requests().count("ebb/", "get", "*"), 2, "the node, and the driver");
+    assert_eq!(
+        fake.requests().count("ebb/", "get", "*"),
+        3,
+        "the node, the driver, and the volume that nobody uses"
+    );
     let asked = fake.requests().recent().into_iter().find(|request| request.resource == "volumeattachments");
     assert_eq!(asked.unwrap().query, "&limit=500", "no resourceVersion: from the store");
 }
@@ -231,6 +236,24 @@ async fn a_relist_without_attachments() {
     }
 }
 
+/// A kubelet may not see it, a proxy says 404 about everything: neither makes a PersistentVolume missing.
+#[tokio::test]
+async fn only_an_api_servers_word_makes_a_volume_missing() {
+    let (fake, cluster) = still_cluster();
+    attach(&fake, "vol-left", "edge-a");
+    let missing = async || full_snapshot(&cluster, "edge-a").await.unwrap().storage.missing_volumes;
+    assert_eq!(missing().await, ["vol-left"]);
+    let hidden = json!({
+        "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403,
+        "message": "persistentvolumes \"vol-left\" is forbidden: no relationship found between node 'edge-a' and this object",
+    });
+    let denied = Reply::forbidden("edge", "get", "persistentvolumes", "", "vol-left");
+    for answer in [Reply::json(403, &hidden), denied, Reply::text(404, "404 page not found")] {
+        fake.faults().add(Fault::on("get", "persistentvolumes", Effect::Answer(answer.clone())));
+        assert_eq!(missing().await, [""; 0], "{answer:?}");
+    }
+}
+
 #[tokio::test]
 async fn only_an_api_servers_word_makes_a_node_gone() {
     let (fake, cluster) = still_cluster();
@@ -267,8 +290,9 @@ async fn a_full_snapshot_is_as_good_as_an_informers() {
     fake.budget("db", Limit::MinAvailable("1")).unwrap();
     fake.pod("plain", "edge-a").unwrap();
     let snapshot = full_snapshot(&cluster, "edge-a").await.unwrap();
-    assert_eq!((snapshot.pods.len(), snapshot.budgets.len(), snapshot.storage), (1, 1, Storage::default()));
-    assert_eq!(fake.requests().count("ebb/", "*", "*"), 3);
+    let nothing = Storage { attachments: Attachments::Listed(Vec::new()), ..Storage::default() };
+    assert_eq!((snapshot.pods.len(), snapshot.budgets.len(), snapshot.storage), (1, 1, nothing));
+    assert_eq!(fake.requests().count("ebb/", "*", "*"), 4);
     pod_with_volume(&fake, "db");
     pod_with_volume(&fake, "elsewhere");
     fake.delete("pods", "default", "elsewhere");
@@ -281,7 +305,7 @@ async fn a_full_snapshot_is_as_good_as_an_informers() {
     let expected =
         Storage { attachments: Attachments::Listed(both), peer_takes_pods: Some(true), ..storage_of("db") };
     assert_eq!(snapshot.storage, expected);
-    assert_eq!(fake.requests().count("ebb/", "*", "*"), 8);
+    assert_eq!(fake.requests().count("ebb/", "*", "*"), 9);
     let mut informer = crate::Informer::start(&connect_to(&fake), "edge-a");
     crate::testing::soon(async { while *informer.changed().await != snapshot {} }).await;
 }

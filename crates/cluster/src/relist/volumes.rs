@@ -12,7 +12,7 @@ use kube::core::Request;
 use kube::core::params::GetParams;
 use serde::de::DeserializeOwned;
 
-use crate::failure::ApiFailure;
+use crate::failure::{ApiFailure, is_hidden};
 use crate::list::Selection;
 use crate::node_facts::takes_pods;
 use crate::nodes;
@@ -79,8 +79,29 @@ pub(super) async fn of_pods(
         volumes,
         drivers_without_attach,
         attachments: Attachments::NotAsked,
+        missing_volumes: Vec::new(),
         peer_takes_pods,
     })
+}
+
+/// The PersistentVolumes of attachments to this node that do not exist, among those that are not known: one call for each.
+/// Only the API server's own word counts: a kubelet's credentials hide the volumes that no pod of its node needs.
+pub(super) async fn missing(cluster: &Cluster, node: &str, known: &Storage) -> Vec<String> {
+    let Attachments::Listed(attachments) = &known.attachments else { return Vec::new() };
+    let here = attachments.iter().filter(|attachment| attachment.node == node);
+    let unknown = here
+        .filter_map(|attachment| attachment.volume.as_ref())
+        .filter(|name| is_name(name) && !known.volumes.iter().any(|volume| volume.name == **name));
+    let names: BTreeSet<&String> = unknown.collect();
+    let one = async |name: &String| {
+        let operation = Operation::on_cluster("get", "persistentvolumes", name);
+        let request = Request::new("/api/v1/persistentvolumes").get(name, &GetParams::default());
+        match cluster.fetch::<Volume>(&operation, request).await {
+            Err(failure @ ApiFailure::NotFound { .. }) if !is_hidden(failure.text()) => Some(name.clone()),
+            Ok(_) | Err(_) => None,
+        }
+    };
+    stream::iter(names).map(one).buffered(AT_A_TIME).filter_map(std::future::ready).collect().await
 }
 
 /// Reads each claim that these pods name; a claim that does not exist counts as not bound.

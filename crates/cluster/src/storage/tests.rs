@@ -62,6 +62,7 @@ fn attachments() {
         node: "edge-a".to_owned(),
         attached,
         detach_error: error.to_owned(),
+        ..AttachmentView::default()
     };
     let attachment = |source: Value, status: Value| {
         json!({

@@ -8,7 +8,7 @@ use crate::plan::{Planned, plan};
 use crate::pods::Newcomers;
 use crate::policy::Policy;
 use crate::relist::Relist;
-use crate::storage::{Attachments, Storage};
+use crate::storage::Attachments;
 use crate::time::Moment;
 use crate::view::Snapshot;
 
@@ -80,7 +80,8 @@ impl Attempt {
                 now,
             );
         }
-        if let Some(why) = refused(&found.storage).filter(|_| relist.volumes && self.must_see(now, policy)) {
+        if let Some(why) = found.storage.unreadable().filter(|_| relist.volumes && self.must_see(now, policy))
+        {
             return self.relist_failed(why.to_owned(), true, now);
         }
         let known = self.relists.apply(&relist, &found, self.snapshot.as_deref());
@@ -125,13 +126,5 @@ impl Attempt {
         }
         self.planned = planned;
         self.snapshot = Some(snapshot);
-    }
-}
-
-/// The error, with the missing right, if the server does not let us read attachments or claims.
-fn refused(storage: &Storage) -> Option<&str> {
-    match (&storage.attachments, &storage.claims_unreadable) {
-        (Attachments::Unreadable(why), _) | (_, Some(why)) => Some(why),
-        (Attachments::NotAsked | Attachments::NotServed | Attachments::Listed(_), None) => None,
     }
 }

@@ -164,7 +164,7 @@ fn what_is_attached_without_a_pod_is_waited_for_by_every_attempt() {
         };
         let text = failure.to_string();
         for part in [
-            "still attached to the node: pv-7, driver csi.example (its VolumeAttachment is still there)",
+            "still attached to the node: pv-7, driver csi.example (its VolumeAttachment csi-7 is still there)",
             "volumes.on-detach-timeout",
             "`ebb force complete`",
         ] {

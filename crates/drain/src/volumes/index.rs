@@ -182,13 +182,47 @@ impl<'a> StorageIndex<'a> {
             return format!("it is not confirmed that it is detached: {text}");
         }
         let here = self.attachments_of(volume).find(|attachment| self.is_here(attachment));
-        match here {
-            Some(attachment) if !attachment.detach_error.is_empty() => {
-                format!("the storage driver cannot detach it: {}", attachment.detach_error)
+        here.map_or_else(|| "the node still lists it as attached".to_owned(), |here| self.still_there(here))
+    }
+
+    /// Reason for which this attachment still exists, with the command if only a person can end it.
+    fn still_there(&self, attachment: &AttachmentView) -> String {
+        let AttachmentView { name, attached, deleting, attach_error, detach_error, .. } = attachment;
+        match (self.has_lost_volume(attachment), deleting) {
+            (true, false) => format!(
+                "its PersistentVolume does not exist, so no driver ever detaches it; if nothing on the node uses it: \
+                 kubectl delete volumeattachment {name}"
+            ),
+            (true, true) => format!(
+                "its PersistentVolume does not exist, so no driver ever removes the finalizers of VolumeAttachment {name}; \
+                 if nothing on the node uses it: kubectl patch volumeattachment {name} --type=merge -p \
+                 '{{\"metadata\":{{\"finalizers\":null}}}}'"
+            ),
+            (false, _) if !detach_error.is_empty() => {
+                format!("the storage driver cannot detach it, see VolumeAttachment {name}: {detach_error}")
             }
-            Some(_) => "its VolumeAttachment is still there".to_owned(),
-            None => "the node still lists it as attached".to_owned(),
+            (false, false) if !attached => {
+                let why = if attach_error.is_empty() { String::new() } else { format!(": {attach_error}") };
+                format!(
+                    "its VolumeAttachment {name} exists, but the storage driver has never attached it{why}"
+                )
+            }
+            (false, _) => format!("its VolumeAttachment {name} is still there"),
         }
+    }
+
+    /// True if the attachment's PersistentVolume does not exist.
+    fn has_lost_volume(&self, attachment: &AttachmentView) -> bool {
+        attachment.volume.as_ref().is_some_and(|volume| self.storage.missing_volumes.contains(volume))
+    }
+
+    /// True if nothing is going to detach the volume from this node without a person: its PersistentVolume does not exist,
+    /// or its driver has failed to.
+    pub(super) fn is_stuck(&self, volume: &str) -> bool {
+        let is_stuck = |attachment: &AttachmentView| {
+            self.has_lost_volume(attachment) || !attachment.detach_error.is_empty()
+        };
+        self.attachments_of(volume).any(|attachment| self.is_here(attachment) && is_stuck(attachment))
     }
 
     fn has_attachment_here(&self, volume: &str) -> bool {

@@ -176,23 +176,76 @@ fn only_an_attached_volume_elsewhere_is_elsewhere() {
 #[test]
 fn obstacles_in_words() {
     let failed = AttachmentView { detach_error: "timed out".into(), ..here("1") };
+    let never = AttachmentView { attached: false, attach_error: "no disk".into(), ..here("1") };
+    let deleting = AttachmentView { deleting: true, ..never.clone() };
     let listed = |attachment| Attachments::Listed(vec![attachment]);
-    for (attachments, in_use, expected) in [
-        (listed(here("1")), true, "the kubelet still has it mounted"),
-        (listed(here("1")), false, "its VolumeAttachment is still there"),
-        (listed(failed), false, "the storage driver cannot detach it: timed out"),
-        (listed(elsewhere("1")), false, "the node still lists it as attached"),
+    let (there, gone) = ([""; 0].as_slice(), ["pv-1"].as_slice());
+    for (attachments, missing, in_use, expected) in [
+        (listed(here("1")), there, true, "the kubelet still has it mounted"),
+        (listed(here("1")), there, false, "its VolumeAttachment csi-1 is still there"),
+        (listed(deleting.clone()), there, false, "its VolumeAttachment csi-1 is still there"),
+        (
+            listed(never),
+            there,
+            false,
+            "its VolumeAttachment csi-1 exists, but the storage driver has never attached it: no disk",
+        ),
+        (
+            listed(failed),
+            there,
+            false,
+            "the storage driver cannot detach it, see VolumeAttachment csi-1: timed out",
+        ),
+        (listed(elsewhere("1")), gone, false, "the node still lists it as attached"),
+        (
+            listed(here("1")),
+            gone,
+            false,
+            "its PersistentVolume does not exist, so no driver ever detaches it; if nothing on the node uses it: \
+             kubectl delete volumeattachment csi-1",
+        ),
+        (
+            listed(deleting),
+            gone,
+            false,
+            "its PersistentVolume does not exist, so no driver ever removes the finalizers of VolumeAttachment csi-1; if \
+             nothing on the node uses it: kubectl patch volumeattachment csi-1 --type=merge -p \
+             '{\"metadata\":{\"finalizers\":null}}'",
+        ),
         (
             Attachments::Unreadable("no right".into()),
+            there,
             false,
             "it is not confirmed that it is detached: no right",
         ),
     ] {
-        let mut snapshot = snapshot(vec![], Storage { attachments, ..storage(&["1"], vec![]) });
+        let missing_volumes = missing.iter().map(|&name| name.to_owned()).collect();
+        let storage = Storage { missing_volumes, attachments, ..storage(&["1"], vec![]) };
+        let mut snapshot = snapshot(vec![], storage);
         let volumes_in_use = if in_use { vec!["name".to_owned()] } else { vec!["name-2".to_owned()] };
         snapshot.node = Some(NodeView { volumes_in_use, ..node(true) });
         assert_eq!(StorageIndex::of(&snapshot).obstacle("pv-1", Some("name")), expected);
     }
+}
+
+#[test]
+fn volumes_without_a_pod_in_a_forecast() {
+    let failing = AttachmentView { detach_error: "timed out".into(), ..here("3") };
+    let attachments = vec![here("1"), here("2"), failing, here("4"), elsewhere("5")];
+    let storage = Storage { missing_volumes: vec!["pv-4".into()], ..storage(&["1"], attachments) };
+    let snapshot = snapshot(vec![using("a", &["1"])], storage);
+    let stuck = |policy: &Policy| -> Vec<(String, bool)> {
+        leftovers(&snapshot, policy).into_iter().map(|left| (left.volume, left.is_stuck)).collect()
+    };
+    let expected = |is_stuck| {
+        [("pv-2", false), ("pv-3", is_stuck), ("pv-4", is_stuck)].map(|(name, is)| (name.to_owned(), is))
+    };
+    let mut policy = Policy::device();
+    assert_eq!(stuck(&policy), expected(true), "without the pod's own volume, and without the other node's");
+    policy.volumes.on_detach_timeout = OnDetachTimeout::Proceed;
+    assert_eq!(stuck(&policy), expected(false));
+    policy.volumes.detach_timeout = Duration::ZERO;
+    assert_eq!(stuck(&policy), []);
 }
 
 fn bench(change: impl FnOnce(&mut Volumes)) -> Bench {
@@ -244,7 +297,8 @@ fn a_detach_that_takes_too_long_fails_the_attempt_or_is_reported() {
             assert_eq!(bench.outcome(), Some(Outcome::Drained));
         } else {
             let failure = Failure::Volumes(vec![
-                "pv-1 of a/claim-1, driver csi.example (its VolumeAttachment is still there)".to_owned(),
+                "pv-1 of a/claim-1, driver csi.example (its VolumeAttachment csi-1 is still there)"
+                    .to_owned(),
             ]);
             assert_eq!(bench.outcome(), Some(Outcome::Failed(failure)));
         }

@@ -222,7 +222,7 @@ pub(crate) async fn a_detach_timeout_fails_the_attempt_in_the_end(target: &Targe
     let Outcome::Failed(Failure::Volumes(named)) = &outcome else { anyhow::bail!("{outcome:?}") };
     let [named] = named.as_slice() else { anyhow::bail!("{named:?}") };
     assert!(named.contains(&late) && named.contains(&format!("{}/a", scene.place.namespace)), "{named}");
-    assert!(named.contains("its VolumeAttachment is still there"), "{named}");
+    assert!(named.contains("is still there"), "{named}");
     Ok(())
 }
 
