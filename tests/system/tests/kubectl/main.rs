@@ -8,6 +8,7 @@
 
 mod cases;
 mod differences;
+mod field;
 mod flags;
 mod manifests;
 mod pods;

@@ -63,13 +63,17 @@ impl Program {
         plane: &ControlPlane,
         arguments: &[&str],
     ) -> Result<(Option<i32>, String)> {
+        self.run(plane, &[&["drain"], arguments].concat())
+    }
+
+    /// Runs the program with these arguments. Returns the exit code and the whole output.
+    pub(crate) fn run(self, plane: &ControlPlane, arguments: &[&str]) -> Result<(Option<i32>, String)> {
         let mut command = match self {
             Self::Kubectl => plane.kubectl(),
             Self::Ebb => Command::new(PROGRAM),
         };
         let output = command
             .env("KUBECONFIG", plane.kubeconfig())
-            .arg("drain")
             .args(arguments)
             .stdin(Stdio::null())
             .output()
