@@ -199,8 +199,8 @@ impl Attempt {
         self.findings = findings;
     }
 
-    /// Reason for waiting other than pods and volumes: a relist that keeps failing, a missing first snapshot, or
-    /// unknown volumes. The text does not change from second to second. `None` if there is none.
+    /// Reason for waiting other than pods and volumes: a relist that keeps failing, a missing first snapshot, unknown
+    /// volumes, or a scheduler that may still be out of date. The text does not change from second to second. `None` if there is none.
     pub fn wait_reason(&self) -> Option<String> {
         if let Some(why) = self.relists.error() {
             return Some(format!("a relist of the node gave no usable result, and is tried again: {why}"));
@@ -214,10 +214,16 @@ impl Attempt {
         let latest = self.seen.max(asked);
         let is_long = |since: &Moment| latest.since(*since) >= QUIET;
         let unknown = self.pods.iter().filter_map(Track::volumes_unknown).filter(is_long).count();
-        (unknown > 0).then(|| {
-            format!(
+        if unknown > 0 {
+            return Some(format!(
                 "it is not known yet which volumes {unknown} of the pods have; they are not evicted before"
-            )
+            ));
+        }
+        let is_empty = !self.has_pods_left() && !self.volumes.iter().any(VolumeTrack::is_attached);
+        (is_empty && latest < self.scheduler_is_fresh_at()).then(|| {
+            "the API server was away, and until 60 s after that a scheduler may still bind pods to this node: the final check \
+             waits for that"
+                .to_owned()
         })
     }
 }

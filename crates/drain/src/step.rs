@@ -92,7 +92,7 @@ pub fn step(state: State, event: Event, now: Moment, policy: &Policy) -> (State,
             None => Next::End(Outcome::Failed(Failure::Unseen(why))),
             Some(_) => Next::GoOn,
         }),
-        Event::ApiAway => update(state, now, policy, |attempt, _| attempt.go_away(now)),
+        Event::ApiAway => update(state, now, policy, |attempt, _| attempt.go_away(now, policy)),
         Event::ApiBack => update(state, now, policy, |attempt, check| {
             attempt.come_back(now, policy);
             if let Some(check) = check {

@@ -49,6 +49,10 @@ const INQUIRE_LATEST: Duration = Duration::from_mins(2);
 /// snapshot could contradict.
 const CLOCK_SLACK: Duration = Duration::from_secs(1);
 
+/// An outage is noticed within this time of its beginning: a call takes up to 10 s to fail, and so does the one that
+/// confirms it, after a pause (`cluster::probe`).
+const NOTICED_WITHIN: Duration = Duration::from_secs(22);
+
 /// Changes by time.
 impl Attempt {
     /// Updates everything that changes by time alone.
@@ -59,9 +63,22 @@ impl Attempt {
         self.pods.escalate(self.deadline, now, policy);
     }
 
-    /// Notes that the API server does not answer any more.
-    pub(crate) fn go_away(&mut self, now: Moment) {
-        self.away_since.get_or_insert(now);
+    /// Notes that the API server does not answer any more. The time before that, in which calls have failed already, is of
+    /// the outage too.
+    pub(crate) fn go_away(&mut self, now: Moment, policy: &Policy) {
+        if self.is_away() {
+            return;
+        }
+        self.away_since = Some(now);
+        let heard = self.api_back.map_or(self.seen, |back| back.max(self.seen));
+        self.count_away(now.since(heard).min(NOTICED_WITHIN), policy);
+    }
+
+    fn count_away(&mut self, away: Duration, policy: &Policy) {
+        self.away_total += away;
+        if policy.deadline_freezes {
+            self.deadline = self.deadline + away;
+        }
     }
 
     /// Notes that the API server answers again. All clocks stood still while it was away; the deadline only if the
@@ -71,10 +88,7 @@ impl Attempt {
             return;
         };
         let away = now.since(since);
-        self.away_total += away;
-        if policy.deadline_freezes {
-            self.deadline = self.deadline + away;
-        }
+        self.count_away(away, policy);
         self.api_back = Some(now);
         self.relists.require();
         self.pods.delay(away);

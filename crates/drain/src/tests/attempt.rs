@@ -140,6 +140,43 @@ fn clocks_stand_still_while_the_api_is_away() {
     assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Deadline)));
 }
 
+/// An empty node waits for a minute after an outage, and says why.
+#[test]
+fn what_an_empty_node_waits_for_after_an_outage() {
+    let mut bench = Bench::start();
+    bench.snapshot(with(vec![pod("1")]));
+    bench.send(Event::ApiAway);
+    bench.send(Event::ApiBack);
+    bench.answer_relist(with(vec![pod("1")]));
+    assert_eq!(bench.attempt().wait_reason(), None, "it waits for the pod");
+    assert_eq!(bench.snapshot(with(vec![])), [RELIST]);
+    bench.answer_relist(with(vec![]));
+    let says = |bench: &Bench| {
+        bench.attempt().wait_reason().is_some_and(|why| why.contains("a scheduler may still bind"))
+    };
+    assert!(says(&bench) && bench.outcome().is_none());
+    bench.after(STALE_SCHEDULER);
+    bench.answer_relist(with(vec![]));
+    assert_eq!((says(&bench), bench.outcome()), (false, Some(Outcome::Drained)));
+}
+
+/// X8: 17 of 25 s of an outage were charged to the drain, because it was noticed so late.
+#[test]
+fn an_outage_counts_from_its_beginning() {
+    for (silent, counted) in [(0, 0), (17, 17), (600, 22)] {
+        let policy = Policy { attempt_timeout: Duration::from_hours(1), ..Policy::device() };
+        let mut bench = Bench::with(policy, None);
+        bench.snapshot(with(vec![pod("1")]));
+        let deadline = bench.attempt().deadline();
+        bench.after(Duration::from_secs(silent));
+        bench.send(Event::ApiAway);
+        bench.send(Event::ApiAway);
+        bench.after(Duration::from_secs(8));
+        bench.send(Event::ApiBack);
+        assert_eq!(bench.attempt().deadline().since(deadline).as_secs(), counted + 8, "{silent}");
+    }
+}
+
 #[test]
 fn the_api_may_be_away_for_so_long_in_sum() {
     let mut bench = Bench::start();
