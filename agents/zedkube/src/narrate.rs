@@ -1,6 +1,6 @@
 //! The log of a drain: each change once, with the words that EVE's users search for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use drain::progress::{attempt, lines};
 use drain::state::Stage;
@@ -130,10 +130,13 @@ impl Narrator {
             return;
         };
         let Some(attempt) = attempt(&state.drain) else { return };
-        let mut seen = BTreeMap::new();
+        let (mut seen, mut staying) = (BTreeMap::new(), BTreeSet::new());
         for line in lines(attempt, now) {
-            let Some(stage) = line.stage.as_ref() else { continue };
             let uid = line.id.uid.clone();
+            let Some(stage) = line.stage.as_ref() else {
+                staying.insert(uid);
+                continue;
+            };
             let known = self.pods.get(&uid);
             // A pod that is refused and tried again is not logged again.
             let is_next = matches!(stage, Stage::Waiting | Stage::Evicting) && line.tries > 0;
@@ -153,15 +156,13 @@ impl Narrator {
             }
             seen.insert(uid, Told { pod: line.id, stage, began });
         }
-        for (_, Told { pod, began, .. }) in self.pods.iter().filter(|(uid, _)| !seen.contains_key(*uid)) {
+        for (uid, Told { pod, began, .. }) in self.pods.iter().filter(|(uid, _)| !seen.contains_key(*uid)) {
             let pod = pod.to_string();
-            // A pod may be asked and gone between two looks.
-            let seconds = began.map_or(0.0, |began| now.since(began).as_secs_f64());
-            tracing::info!(
-                drain_id,
-                pod,
-                "nodedrain-step:pod-evict-progress msg:gone {pod} after {seconds:.1} s"
-            );
+            // A pod that is asked and gone between two looks has no beginning.
+            let after = began.map(|began| format!(" after {:.1} s", now.since(began).as_secs_f64()));
+            let what = if staying.contains(uid) { "not waited for any more" } else { "gone" };
+            let after = after.unwrap_or_default();
+            tracing::info!(drain_id, pod, "nodedrain-step:pod-evict-progress msg:{what} {pod}{after}");
         }
         self.pods = seen;
     }

@@ -372,7 +372,7 @@ fn preflight(report: &NodeDrainReport, clock: &Clock, most: usize, stops: bool) 
     let problems = report.preflight.iter().flat_map(|preflight| &preflight.problems);
     let problems: Vec<&PreflightProblem> = problems.filter(is_meant).collect();
     let at = report.preflight.as_ref().map(|preflight| preflight.at).filter(|at| !at.is_zero());
-    let tried = at.map(|at| format!(" (tried {})", clock.since(at))).unwrap_or_default();
+    let tried = at.map(|at| format!(" (zedkube looked {})", clock.since(at))).unwrap_or_default();
     let code = if stops { Code::Blocked } else { Code::Fine };
     let line = |problem: &&PreflightProblem| {
         let PreflightProblem { what, text, hint } = problem;
