@@ -89,6 +89,22 @@ pub(crate) struct Toleration {
 pub(crate) struct PodStatus {
     pub(crate) phase: Option<String>,
     pub(crate) conditions: Option<Vec<Condition>>,
+    #[serde(rename = "containerStatuses")]
+    pub(crate) containers: Option<Vec<ContainerStatus>>,
+    #[serde(rename = "initContainerStatuses")]
+    pub(crate) init_containers: Option<Vec<ContainerStatus>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ContainerStatus {
+    pub(crate) state: Option<ContainerState>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ContainerState {
+    pub(crate) running: Option<IgnoredAny>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

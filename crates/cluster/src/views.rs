@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
 };
 
 use crate::failure::words;
-use crate::objects::{Budget, Condition, MIRROR, Pod, PodVolume, Toleration};
+use crate::objects::{Budget, Condition, MIRROR, Pod, PodStatus, PodVolume, Toleration};
 
 /// The node controller's taint for a cordoned node.
 pub(crate) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
@@ -53,6 +53,7 @@ impl PodFacts {
                 grace: seconds(metadata.deletion_grace_period_seconds.unwrap_or(grace)),
                 ..Terminating::default()
             }),
+            runs: status.is_some_and(runs),
             finalizers: metadata.finalizers.clone().unwrap_or_default(),
             priority: spec.and_then(|spec| spec.priority).unwrap_or(0),
             tolerates_cordon: tolerations.iter().any(tolerates_cordon),
@@ -76,6 +77,12 @@ impl PodFacts {
     pub(crate) fn view(&self) -> &PodView {
         &self.view
     }
+}
+
+/// True if a container runs, also one of those that run beside the others all the time (init containers).
+fn runs(status: &PodStatus) -> bool {
+    let mut all = status.containers.iter().chain(&status.init_containers).flatten();
+    all.any(|container| container.state.as_ref().is_some_and(|state| state.running.is_some()))
 }
 
 /// Trims a PodDisruptionBudget to what decisions need.

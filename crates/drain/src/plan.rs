@@ -191,6 +191,10 @@ fn stays(pod: &PodView, policy: &Policy, chosen: &Override) -> Option<Reason> {
     {
         return Some(Reason::TerminatingTooLong);
     }
+    let is_over = pod.is_finished() && !pod.runs && pod.terminating.is_some();
+    if is_over && !policy.wait_finished {
+        return Some(Reason::Finished);
+    }
     chosen.why.clone().filter(|_| chosen.behaviour == Behaviour::Skip)
 }
 

@@ -137,6 +137,9 @@ pub struct Policy {
     pub grace_period: Option<Duration>,
     /// Do not wait for a pod that is still terminating this long after its grace period; `None` = wait for all.
     pub skip_wait_for_delete: Option<Duration>,
+    /// Wait also for finished pods in which no container runs, once they are being deleted: a finalizer may keep such a pod for
+    /// ever. kubectl waits.
+    pub wait_finished: bool,
     /// Values of the `app` label whose pods stay on the node.
     pub keep_apps: BTreeSet<String>,
     /// Drain only pods with these labels (`--pod-selector`); `None` = all.
@@ -177,6 +180,7 @@ impl Policy {
             delete_emptydir_data: true,
             grace_period: None,
             skip_wait_for_delete: None,
+            wait_finished: false,
             keep_apps: LONGHORN_APPS.iter().map(|&app| app.to_owned()).collect(),
             pod_selector: None,
             rules: Vec::new(),
@@ -204,6 +208,7 @@ impl Policy {
             force: false,
             ignore_daemonsets: false,
             delete_emptydir_data: false,
+            wait_finished: true,
             keep_apps: BTreeSet::new(),
             attempt_timeout: Duration::MAX,
             deadline_freezes: false,

@@ -130,6 +130,8 @@ pub struct PodView {
     pub grace: Duration,
     /// Deletion state; `None` for a pod that is not being deleted.
     pub terminating: Option<Terminating>,
+    /// True if the kubelet reports a running container. A pod that failed may still have one.
+    pub runs: bool,
     /// Finalizers of the object.
     pub finalizers: Vec<String>,
     /// `spec.priority`, as the admission plugin has filled it in; 0 if missing.

@@ -40,7 +40,11 @@ fn a_whole_pod() {
                 {"name": "d", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
             ],
         },
-        "status": {"phase": "Running", "conditions": []},
+        "status": {
+            "phase": "Running", "conditions": [],
+            "initContainerStatuses": [{"state": {"terminated": {"exitCode": 0}}}],
+            "containerStatuses": [{"state": {"waiting": {}}}, {"state": {"running": {}}}],
+        },
     }));
     let expected = PodView {
         id: PodId { namespace: "shop".into(), name: "db-0".into(), uid: "u1".into() },
@@ -59,6 +63,7 @@ fn a_whole_pod() {
         empty_dir: true,
         grace: Duration::from_mins(1),
         terminating: Some(Terminating { grace: Duration::from_secs(10), ..Terminating::default() }),
+        runs: true,
         finalizers: vec!["example.org/hold".into()],
         priority: 1000,
         tolerates_cordon: true,

@@ -36,6 +36,11 @@ fn label(key: &str, value: &str) -> BTreeMap<String, String> {
     BTreeMap::from([(key.to_owned(), value.to_owned())])
 }
 
+/// It has failed and is being deleted.
+fn ended(pod: &mut PodView, runs: bool) {
+    (pod.phase, pod.terminating, pod.runs) = (Phase::Failed, Some(Terminating::default()), runs);
+}
+
 fn check(name: &str, pod: &PodView, policy: &Policy, verdict: Verdict, reasons: &[Reason]) {
     let planned = judge(pod, policy);
     assert_eq!((planned.verdict, planned.reasons.as_slice()), (verdict, reasons), "{name}");
@@ -53,6 +58,8 @@ fn verdicts_on_a_device() {
         ("mirror with emptyDir", pod(|p| (p.mirror, p.empty_dir) = (true, true)), Leave, vec![R::Mirror]),
         ("finished", pod(|p| p.phase = Phase::Succeeded), Evict, vec![R::Finished]),
         ("finished, mirror", pod(|p| (p.phase, p.mirror) = (Phase::Failed, true)), Leave, vec![R::Mirror]),
+        ("finished, being deleted", pod(|p| ended(p, false)), Leave, vec![R::Finished]),
+        ("finished, being deleted, a container runs", pod(|p| ended(p, true)), Evict, vec![R::Finished]),
         (
             "finished, bare, emptyDir",
             pod(|p| (p.phase, p.empty_dir, p.controller) = (Phase::Failed, true, None)),
@@ -154,6 +161,7 @@ fn verdicts_with_kubectls_defaults() {
             Evict,
             vec![Reason::Finished],
         ),
+        ("finished, being deleted", pod(|p| ended(p, false)), Evict, vec![Reason::Finished]),
         (
             "the wait label does not permit what the policy refuses",
             pod(|p| (p.labels, p.controller) = (label(DRAIN_LABEL, "wait-completed"), None)),

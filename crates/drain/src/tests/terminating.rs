@@ -48,6 +48,23 @@ fn a_terminating_pod_that_the_policy_refuses_forbids_the_drain() {
     }
 }
 
+/// Nothing of it runs, and the controller of its finalizer may never come back.
+#[test]
+fn a_finished_pod_that_a_finalizer_keeps_holds_no_device() {
+    for (policy, expected) in [(Policy::device(), &[RELIST][..]), (Policy::kubectl(), &[])] {
+        let mut bench = Bench::with(policy, None);
+        let finished = PodView { phase: Phase::Failed, ..pod("1") };
+        assert_eq!(evicted(&bench.snapshot(with(vec![finished.clone()]))), ["1"]);
+        bench.answer("1", Answer::Accepted);
+        let kept = PodView {
+            finalizers: vec!["job-tracking".into()],
+            terminating: ending("1", 0).terminating,
+            ..finished
+        };
+        assert_eq!(bench.snapshot(with(vec![kept])), expected);
+    }
+}
+
 #[test]
 fn a_refused_pod_that_comes_terminating_in_mid_drain_is_waited_for() {
     let mut bench = Bench::with(Policy::kubectl(), None);

@@ -130,6 +130,8 @@ struct DrainKeys {
     grace_period: Option<Duration>,
     #[serde(rename = "pods.skip-wait-for-delete-timeout", with = "OrNone::<Span<1, YEAR>>")]
     skip_wait_for_delete: Option<Duration>,
+    #[serde(rename = "pods.wait-finished", with = "Flag")]
+    wait_finished: bool,
     #[serde(rename = "pods.keep-apps", with = "Apps")]
     keep_apps: BTreeSet<String>,
     #[serde(skip)]

@@ -124,6 +124,7 @@ const EVERY_KEY: &str = r#"
     delete-emptydir-data = false
     grace-period = "69s"
     skip-wait-for-delete-timeout = "70s"
+    wait-finished = true
     keep-apps = ["mine"]
 
     [[rule]]
@@ -167,6 +168,7 @@ fn every_key_is_found_in_the_policy() {
         delete_emptydir_data: false,
         grace_period: Some(seconds(69)),
         skip_wait_for_delete: Some(seconds(70)),
+        wait_finished: true,
         keep_apps: BTreeSet::from(["mine".to_owned()]),
         pod_selector: None,
         rules: vec![first, second, third],
