@@ -163,7 +163,10 @@ pub(crate) struct NodeInfo {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct BudgetSpec {
     pub(crate) selector: Option<LabelSelector>,
-    pub(crate) max_unavailable: Option<IgnoredAny>,
+    /// Any value, so that an odd one makes no list unreadable.
+    pub(crate) min_available: Option<Value>,
+    pub(crate) max_unavailable: Option<Value>,
+    pub(crate) unhealthy_pod_eviction_policy: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -4,15 +4,18 @@
 
 use std::time::Duration;
 
-use drain::view::{BudgetView, Controller, Existence, Phase, PodClaim, PodId, PodView, Terminating};
+use drain::view::{
+    Amount, BudgetView, Controller, Demand, Existence, Phase, PodClaim, PodId, PodView, Terminating,
+};
 use drain::{Requirement, Selector};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference,
 };
+use serde_json::Value;
 
 use crate::failure::words;
-use crate::objects::{Budget, Condition, MIRROR, Pod, PodStatus, PodVolume, Toleration};
+use crate::objects::{Budget, BudgetSpec, Condition, MIRROR, Pod, PodStatus, PodVolume, Toleration};
 
 /// The node controller's taint for a cordoned node.
 pub(crate) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
@@ -89,23 +92,38 @@ fn runs(status: &PodStatus) -> bool {
 pub(crate) fn budget_view(budget: &Budget) -> BudgetView {
     let metadata = &budget.metadata;
     let status = budget.status.clone().unwrap_or_default();
-    let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    let spec = budget.spec.clone().unwrap_or_default();
     BudgetView {
         namespace: metadata.namespace.clone().unwrap_or_default(),
         name: metadata.name.clone().unwrap_or_default(),
         version: metadata.resource_version.clone().unwrap_or_default(),
-        selector: selector.map(selector_of),
+        selector: spec.selector.as_ref().map(selector_of),
         status_lags: status.observed_generation.unwrap_or(0) < metadata.generation.unwrap_or(0),
         expected_pods: status.expected_pods.unwrap_or(0),
         current_healthy: status.current_healthy.unwrap_or(0),
         desired_healthy: status.desired_healthy.unwrap_or(0),
         disruptions_allowed: status.disruptions_allowed.unwrap_or(0),
         never_observed: status.observed_generation.is_none(),
-        max_unavailable: budget.spec.as_ref().is_some_and(|spec| spec.max_unavailable.is_some()),
+        demand: demand(&spec),
+        lets_unready_go: spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
         sync_failure: sync_failure(status.conditions.as_deref().unwrap_or_default()),
         disrupted_pods: status.disrupted_pods.unwrap_or_default().into_keys().collect(),
         keeper: controller(metadata),
     }
+}
+
+fn demand(spec: &BudgetSpec) -> Option<Demand> {
+    let of = |value: &Option<Value>| value.as_ref().and_then(amount);
+    let min = of(&spec.min_available).map(Demand::MinAvailable);
+    min.or_else(|| of(&spec.max_unavailable).map(Demand::MaxUnavailable))
+}
+
+/// A number, or a text such as `50%`; the API accepts nothing else.
+fn amount(value: &Value) -> Option<Amount> {
+    if let Some(text) = value.as_str() {
+        return text.strip_suffix('%')?.parse().ok().map(Amount::Percent);
+    }
+    i32::try_from(value.as_i64()?).ok().map(Amount::Count)
 }
 
 /// The disruption controller's message if it cannot work a budget out; empty if it can.

@@ -148,11 +148,16 @@ fn cause(
 ) -> (String, String) {
     match (track.refusal(), track.stage()) {
         (Some(Cause::Budget(text)), _) => {
-            (format!("PodDisruptionBudget: {text}"), budgets::hint(guards, attempt.findings()))
+            (format!("PodDisruptionBudget: {text}"), budgets::hint(guards, pod, attempt.findings()))
         }
         (Some(Cause::TwoBudgets), _) => two_budgets(guards),
         (Some(Cause::Webhook(text)), _) => (
-            format!("admission webhook: {text}"),
+            // The server mostly says so itself.
+            if text.starts_with("admission webhook ") {
+                text.clone()
+            } else {
+                format!("admission webhook: {text}")
+            },
             "ask the owner of the webhook; the eviction is tried again".to_owned(),
         ),
         (Some(Cause::Returns { .. }), _) => {

@@ -78,6 +78,22 @@ impl Controller {
     pub fn is_daemon_set(&self) -> bool {
         self.kind == "DaemonSet" && self.api_version == "apps/v1"
     }
+
+    /// True for an owner of Kubernetes' own that a person can scale.
+    pub fn has_scale(&self) -> bool {
+        match self.kind.as_str() {
+            "Deployment" | "ReplicaSet" | "StatefulSet" => self.api_version == "apps/v1",
+            "ReplicationController" => self.api_version == "v1",
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Controller {
+    /// `Kind/name`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)
+    }
 }
 
 /// A PersistentVolumeClaim that a pod uses as a volume.
@@ -150,7 +166,45 @@ impl PodView {
 
     /// `Kind/name` of the controller; empty without one.
     pub fn owner(&self) -> String {
-        self.controller.as_ref().map(|c| format!("{}/{}", c.kind, c.name)).unwrap_or_default()
+        self.controller.as_ref().map(Controller::to_string).unwrap_or_default()
+    }
+}
+
+/// A number of pods in the spec of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// So many pods.
+    Count(i32),
+    /// So many in a hundred of the pods that their controllers want.
+    Percent(i32),
+}
+
+impl fmt::Display for Amount {
+    /// As the spec has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+/// What the spec of a budget demands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// At least this many pods stay available.
+    MinAvailable(Amount),
+    /// At most this many pods are unavailable.
+    MaxUnavailable(Amount),
+}
+
+impl fmt::Display for Demand {
+    /// As the spec has it: `minAvailable: 50%`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MinAvailable(amount) => write!(f, "minAvailable: {amount}"),
+            Self::MaxUnavailable(amount) => write!(f, "maxUnavailable: {amount}"),
+        }
     }
 }
 
@@ -177,8 +231,10 @@ pub struct BudgetView {
     pub disruptions_allowed: i32,
     /// True if no controller has ever written a status.
     pub never_observed: bool,
-    /// True if the spec uses `maxUnavailable`, for which the disruption controller needs the pods' controllers.
-    pub max_unavailable: bool,
+    /// `minAvailable` or `maxUnavailable` of the spec; `None` if neither can be read.
+    pub demand: Option<Demand>,
+    /// True with `unhealthyPodEvictionPolicy: AlwaysAllow`: pods that are not Ready may always be evicted.
+    pub lets_unready_go: bool,
     /// Error of the disruption controller when it computed the budget (condition `DisruptionAllowed`, reason
     /// `SyncFailed`); empty if there is none.
     pub sync_failure: String,

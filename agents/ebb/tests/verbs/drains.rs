@@ -85,7 +85,7 @@ async fn a_pod_that_stays_blocked_is_told_once_and_named_in_the_end() -> Result<
     site.guarded_pod("db-0", "edge-a")?;
     let said = site.ebb("drain edge-a --timeout 1s --retry 100ms").await?;
     let cause = "PodDisruptionBudget: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget db-0 needs 1 healthy pods and has 1 currently";
-    let hint = "budget shop/db-0 never allows a disruption: scale the workload up, or change the budget: \
+    let hint = "budget shop/db-0 never allows a disruption: scale ReplicaSet/db-0, or the Deployment that made it, up to 2, or change the budget: \
                 kubectl -n shop edit pdb db-0";
     let why = "global timeout reached: time is over and pods are left on the node";
     let expected = format!(

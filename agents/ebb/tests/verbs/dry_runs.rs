@@ -61,7 +61,7 @@ async fn a_server_dry_run_ends_although_a_budget_blocks() -> Result<()> {
     let cause = "PodDisruptionBudget: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget db-0 needs 1 healthy pods and has 1 currently";
     let err = format!(
         "error when evicting pods shop/db-0 (will retry after 5s): {cause}\n\
-         \x20 hint: budget shop/db-0 never allows a disruption: scale the workload up, or change the budget: \
+         \x20 hint: budget shop/db-0 never allows a disruption: scale ReplicaSet/db-0, or the Deployment that made it, up to 2, or change the budget: \
          kubectl -n shop edit pdb db-0\n\
          error: unable to drain node \"edge-b\" due to error: these pods would not be evicted now: shop/db-0, continuing \
          command...\n\

@@ -19,7 +19,7 @@ async fn a_plan_names_what_is_in_the_way_and_changes_nothing() -> Result<()> {
     let said = site.ebb(&words(&site, "--node edge-a")).await?;
     let expected = "
 BLOCKED: budget shop/db-0: 1 of 1 healthy, needs 1; 1 pod: shop/db-0
-  do: budget shop/db-0 never allows a disruption: scale the workload up, or change the budget: kubectl -n shop edit pdb db-0
+  do: budget shop/db-0 never allows a disruption: scale ReplicaSet/db-0, or the Deployment that made it, up to 2, or change the budget: kubectl -n shop edit pdb db-0
 node/edge-a would fail: 1 budget
 ";
     assert_eq!((said.code, said.err.as_str()), (1, ""), "{said:?}");

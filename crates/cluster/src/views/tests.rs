@@ -152,7 +152,8 @@ fn a_whole_budget() {
     let view = budget(json!({
         "metadata": {"namespace": "shop", "name": "db", "resourceVersion": "9", "generation": 2, "ownerReferences": [
             {"apiVersion": "postgresql.cnpg.io/v1", "kind": "Cluster", "name": "pg", "uid": "u", "controller": true}]},
-        "spec": {"selector": {"matchLabels": {"app": "db"}}, "maxUnavailable": "10%"},
+        "spec": {"selector": {"matchLabels": {"app": "db"}}, "maxUnavailable": "10%",
+            "unhealthyPodEvictionPolicy": "AlwaysAllow"},
         "status": {"observedGeneration": 2, "expectedPods": 3, "currentHealthy": 2, "desiredHealthy": 2,
             "disruptionsAllowed": 0, "disruptedPods": {"db-0": "2026-11-21T12:00:00Z"},
             "conditions": [{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed",
@@ -169,7 +170,8 @@ fn a_whole_budget() {
         desired_healthy: 2,
         disruptions_allowed: 0,
         never_observed: false,
-        max_unavailable: true,
+        demand: Some(Demand::MaxUnavailable(Amount::Percent(10))),
+        lets_unready_go: true,
         sync_failure: "found no controllers for pod \"db-0\"".into(),
         disrupted_pods: vec!["db-0".into()],
         keeper: Some(Controller {
@@ -257,14 +259,26 @@ fn what_a_budget_says_about_its_controller() {
             "{value}"
         );
     }
+}
+
+#[test]
+fn what_a_budget_demands() {
     for (spec, expected) in [
-        (json!({}), false),
-        (json!({"maxUnavailable": null}), false),
-        (json!({"minAvailable": 1}), false),
-        (json!({"maxUnavailable": 0}), true),
+        (json!({}), None),
+        (json!({"maxUnavailable": null}), None),
+        (json!({"minAvailable": 1}), Some(Demand::MinAvailable(Amount::Count(1)))),
+        (json!({"minAvailable": null, "maxUnavailable": 0}), Some(Demand::MaxUnavailable(Amount::Count(0)))),
+        (json!({"minAvailable": "100%"}), Some(Demand::MinAvailable(Amount::Percent(100)))),
+        (json!({"maxUnavailable": "0%"}), Some(Demand::MaxUnavailable(Amount::Percent(0)))),
+        (json!({"minAvailable": "x"}), None),
+        (json!({"minAvailable": 1.5}), None),
+        (json!({"minAvailable": {}}), None),
     ] {
-        assert_eq!(budget(json!({"spec": spec})).max_unavailable, expected, "{spec}");
+        let view = budget(json!({"spec": spec}));
+        assert_eq!((view.demand, view.lets_unready_go), (expected, false), "{spec}");
     }
+    let policy = |word: &str| json!({"spec": {"unhealthyPodEvictionPolicy": word}});
+    assert!(!budget(policy("IfHealthyBudget")).lets_unready_go);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::Event;
 use crate::answer::Answer;
 use crate::findings::{Findings, LeaseView, LonghornView, MachineView, Migration, UnhealthyPod};
 use crate::tests::{Bench, guarded, node, pod, refusal, terminating, with};
-use crate::view::{Controller, Terminating};
+use crate::view::{Amount, Controller, Demand, Terminating};
 
 /// The only blocked pod of the attempt.
 fn only(bench: &Bench) -> Blocked {
@@ -40,7 +40,9 @@ fn keeper(api_version: &str, kind: &str) -> Controller {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn a_hint_for_each_kind_of_budget() {
+    use Amount::{Count, Percent};
     let budget = |expected_pods, current_healthy, desired_healthy, disruptions_allowed| BudgetView {
         namespace: "a".into(),
         name: "b".into(),
@@ -52,6 +54,8 @@ fn a_hint_for_each_kind_of_budget() {
         disruptions_allowed,
         ..BudgetView::default()
     };
+    let min = |amount, budget| BudgetView { demand: Some(Demand::MinAvailable(amount)), ..budget };
+    let max = |amount, budget| BudgetView { demand: Some(Demand::MaxUnavailable(amount)), ..budget };
     let none = || budget(3, 3, 3, 0);
     let cases = [
         (
@@ -59,11 +63,42 @@ fn a_hint_for_each_kind_of_budget() {
             "no controller has ever looked at",
         ),
         (BudgetView { status_lags: true, ..none() }, "not up to date"),
-        (BudgetView { sync_failure: "no scale".into(), ..none() }, "cannot be worked out: no scale"),
+        (
+            BudgetView { sync_failure: "no scale".into(), never_observed: true, status_lags: true, ..none() },
+            "cannot be worked out: no scale: use an integer minAvailable, or give the kind of its pods' owner a scale \
+             subresource: kubectl -n a edit pdb b",
+        ),
+        (
+            BudgetView { sync_failure: "timed out".into(), ..min(Count(1), none()) },
+            "cannot be worked out: timed out: look at kube-controller-manager",
+        ),
         (budget(3, 3, 2, 1), "allows 1 disruptions now"),
-        (BudgetView { max_unavailable: true, ..budget(0, 1, 1, 0) }, "use minAvailable"),
-        (budget(0, 1, 1, 0), "a replacement has to become Ready"),
-        (BudgetView { max_unavailable: true, ..none() }, "never allows a disruption"),
+        (max(Count(1), budget(0, 1, 0, 0)), "(maxUnavailable: 1): it counts the pods that controllers want"),
+        (
+            min(Percent(50), budget(0, 2, 0, 0)),
+            "its pods have no controller: use an integer minAvailable: kubectl -n a edit pdb b",
+        ),
+        (min(Count(1), budget(0, 1, 1, 0)), "a replacement has to become Ready"),
+        (
+            max(Count(0), none()),
+            "never allows a disruption (maxUnavailable: 0), and scaling up does not help: change it, or delete it for \
+             the time of the drain (kubectl -n a delete pdb b): kubectl -n a edit pdb b",
+        ),
+        (max(Percent(0), budget(3, 1, 3, 0)), "(maxUnavailable: 0%), and scaling up does not help"),
+        (min(Percent(100), none()), "(minAvailable: 100%), and scaling up does not help"),
+        (
+            min(Count(3), none()),
+            "never allows a disruption: scale ReplicaSet/, or the Deployment that made it, up to 4, or change the budget: \
+             kubectl -n a edit pdb b",
+        ),
+        (min(Count(5), budget(3, 3, 5, 0)), "up to 6, or change"),
+        (min(Percent(50), budget(1, 1, 1, 0)), "up to 2, or change"),
+        (min(Percent(67), budget(3, 3, 3, 0)), "up to 4, or change"),
+        (min(Percent(50), budget(4, 3, 3, 0)), "to become Ready first"),
+        (
+            min(Count(3), budget(3, 2, 3, 0)),
+            "never allows a disruption and lacks 1 healthy pods: find out why its pods are not Ready: scale ReplicaSet/",
+        ),
         (budget(3, 1, 2, 0), "lacks 1 healthy pods"),
         (budget(3, 0, 0, 0), "counts no healthy pod"),
         (
@@ -75,8 +110,16 @@ fn a_hint_for_each_kind_of_budget() {
         (budget(3, 3, 2, 0), "a replacement has to become Ready"),
         (
             BudgetView { keeper: Some(keeper("postgresql.cnpg.io/v1", "Cluster")), ..none() },
-            "is kept by Cluster x: it moves its primary by itself; a change of the budget does not last: kubectl -n a \
+            "budget a/b is kept by Cluster x: it moves its primary by itself; a change of the budget does not last: kubectl -n a \
              describe cluster.postgresql.cnpg.io x",
+        ),
+        (
+            BudgetView {
+                sync_failure: "no scale".into(),
+                keeper: Some(keeper("postgresql.cnpg.io/v1", "Cluster")),
+                ..none()
+            },
+            "cannot be worked out: no scale; it is kept by Cluster x",
         ),
         (
             BudgetView { keeper: Some(keeper("v1", "Pod")), ..budget(3, 1, 2, 0) },
@@ -93,6 +136,44 @@ fn a_hint_for_each_kind_of_budget() {
         says(&blocked.hint, &["budget a/b", expected]);
         says(&blocked.cause, &["PodDisruptionBudget: needs 1 healthy pods"]);
         assert_eq!(blocked.budgets[0].budget, budget);
+    }
+}
+
+/// E36, F7: who can be scaled, and up to how many pods.
+#[test]
+fn the_advice_fits_the_pod_and_its_owner() {
+    let shut = |lets_unready_go| BudgetView {
+        demand: Some(Demand::MinAvailable(Amount::Count(1))),
+        lets_unready_go,
+        desired_healthy: 1,
+        ..guarded(vec![], 0, "1").budgets.remove(0)
+    };
+    let alone =
+        |lets_unready_go| BudgetView { expected_pods: 1, current_healthy: 1, ..shut(lets_unready_go) };
+    let crashed = |lets_unready_go| BudgetView { expected_pods: 2, ..shut(lets_unready_go) };
+    let of = |api_version: &str, kind: &str| of_controller("1", api_version, kind);
+    let bare = PodView { controller: None, names_node: true, ..pod("1") };
+    let unready = || PodView { ready: false, ..of("apps/v1", "StatefulSet") };
+    let allow = "the pod itself is not Ready: with unhealthyPodEvictionPolicy: AlwaysAllow the budget lets it go: kubectl \
+                 -n a edit pdb b";
+    for (pod, budget, expected) in [
+        (of("apps/v1", "StatefulSet"), alone(false), "scale StatefulSet/vm up to 2, or change the budget"),
+        (of("v1", "ReplicationController"), alone(false), "scale ReplicationController/vm up to 2"),
+        (of("apps.kruise.io/v1", "StatefulSet"), alone(false), "have StatefulSet/vm run 2 pods, or change"),
+        (
+            bare,
+            alone(false),
+            "no controller makes more pods of this kind: delete the pod by hand, or change the budget",
+        ),
+        (unready(), crashed(false), allow),
+        (unready(), BudgetView { expected_pods: 1, ..shut(false) }, allow),
+        (unready(), crashed(true), "find out why its pods are not Ready: kubectl -n a describe pdb b"),
+        (of("apps/v1", "StatefulSet"), crashed(false), "are not Ready: kubectl -n a describe pdb b"),
+    ] {
+        let mut bench = Bench::start();
+        bench.snapshot(Snapshot { budgets: vec![budget], ..with(vec![pod]) });
+        bench.answer("1", refusal());
+        says(&only(&bench).hint, &[expected]);
     }
 }
 
@@ -234,8 +315,13 @@ fn two_budgets_and_webhooks() {
 
     let mut bench = Bench::start();
     bench.snapshot(with(vec![pod("1")]));
-    bench.answer("1", Answer::Webhook { text: "not today".into() });
-    says(&only(&bench).cause, &["admission webhook: not today"]);
+    let denial = "admission webhook \"x\" denied the request: no";
+    for (text, expected) in [("not today", "admission webhook: not today"), (denial, denial)] {
+        bench.answer("1", Answer::Webhook { text: text.into() });
+        assert_eq!(only(&bench).cause, expected);
+        bench.after(Duration::from_mins(1));
+    }
+    bench.answer("1", Answer::Webhook { text: "no".into() });
     assert!(!only(&bench).hint.is_empty());
 }
 

@@ -116,7 +116,7 @@ pub(crate) async fn a_webhook_denies(target: &Target) -> Result<()> {
     let mut drain = drain(&client, insistent(), &place.node);
 
     let found = until(&mut drain, "the webhook denies", |drain| blocked(drain, "launcher")).await?;
-    let expected = format!("admission webhook: admission webhook \"{WEBHOOK}\" denied the request: {WHY}");
+    let expected = format!("admission webhook \"{WEBHOOK}\" denied the request: {WHY}");
     assert_eq!(found.cause, expected);
     assert!(found.budgets.is_empty(), "{found:?}");
     assert_eq!(found.holder, format!("KubeVirt: virtual machine {}/vm", place.namespace));

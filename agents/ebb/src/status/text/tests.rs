@@ -101,7 +101,7 @@ fn blocker(what: &str, hint: &str, pods: u32) -> Blocker {
 }
 
 const BUDGET: &str = "budget shop/guarded: 3 of 3 healthy, needs 3";
-const BUDGET_HINT: &str = "budget shop/guarded never allows a disruption: scale the workload up, or change the budget: \
+const BUDGET_HINT: &str = "budget shop/guarded never allows a disruption: scale StatefulSet/db up to 4, or change the budget: \
                            kubectl -n shop edit pdb guarded";
 const AWAY: &str = "the Kubernetes API server cannot be reached: cannot list nodes: client error (Connect): tcp connect \
                     error: Connection refused (os error 111) (API server 127.0.0.1:6443)";
