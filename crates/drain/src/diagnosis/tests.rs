@@ -225,6 +225,18 @@ fn the_last_refusal_counts_until_there_is_another_answer() {
     bench.after(Duration::from_secs(30));
     assert_eq!(bench.stage("1"), Some(Stage::Evicting), "asked again");
     assert_eq!(only(&bench), told);
+    // F11: the credentials are refused, or the server is busy. What was before is not said again.
+    for answer in [
+        Answer::Denied { text: "no right".into() },
+        Answer::Throttled { after: None, text: "busy".into() },
+        Answer::Retry { text: "failed".into() },
+    ] {
+        let mut bench = bench.clone();
+        bench.answer("1", answer.clone());
+        bench.after(Duration::from_secs(30));
+        assert_eq!(bench.stage("1"), Some(Stage::Evicting), "asked again");
+        assert_eq!(blocked(bench.attempt(), bench.now), [], "{answer:?}");
+    }
     bench.answer("1", Answer::Accepted);
     assert_eq!(blocked(bench.attempt(), bench.now), []);
 }

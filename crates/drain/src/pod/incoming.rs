@@ -125,6 +125,9 @@ impl Track {
             self.refusal = Some(cause.clone());
         } else if stage == Stage::Accepted {
             (self.refused_since, self.refusal) = (None, None);
+        } else if matches!(stage, Stage::Paused { .. }) {
+            // The last answer counts for people; how long it has been refused counts for the escalation.
+            self.refusal = None;
         }
         self.enter(stage, now);
         is_let_go
