@@ -88,7 +88,7 @@ fn one(
     let returns = matches!(track.refusal(), Some(Cause::Returns { .. }));
     let owner = if returns { pod.owner() } else { String::new() };
     let (holder, hint) = held.map_or((owner, hint), |held| (held.holder, held.hint));
-    let since = track.refused_since().unwrap_or_else(|| track.since());
+    let since = track.blocked_since().unwrap_or_else(|| track.since());
     let by_budget = matches!(track.refusal(), Some(Cause::Budget(_)));
     Some(Blocked { pod: pod.id.clone(), cause, budgets: guards, holder, hint, since, by_budget, returns })
 }
@@ -159,6 +159,12 @@ fn cause(
                 format!("admission webhook: {text}")
             },
             "ask the owner of the webhook; the eviction is tried again".to_owned(),
+        ),
+        (Some(Cause::NotDeleted), _) => (
+            "the server accepts the eviction but does not delete the pod: a webhook changes evictions".to_owned(),
+            "look which webhook is called for pods/eviction: kubectl get mutatingwebhookconfigurations -o yaml; the eviction is \
+             tried again"
+                .to_owned(),
         ),
         (Some(Cause::Returns { .. }), _) => {
             let Blocked { cause, hint, .. } = returning(pod, track);

@@ -137,6 +137,8 @@ pub enum Cause {
     TwoBudgets,
     /// An admission webhook, with its message.
     Webhook(String),
+    /// The server accepts the evictions, but does not delete the pod.
+    NotDeleted,
     /// The server does not refuse, but the pod's owner creates it again on this node each time, so it is evicted
     /// slowly.
     Returns {
@@ -164,12 +166,23 @@ struct Owner {
     uid: String,
 }
 
-/// Answers 401 and 403 in a row.
+/// Answers of one kind in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Denied {
+struct InARow {
     since: Moment,
     times: u32,
 }
+
+impl InARow {
+    /// One more answer after these.
+    fn after(before: Option<Self>, now: Moment) -> Self {
+        let before = before.unwrap_or(Self { since: now, times: 0 });
+        Self { times: before.times.saturating_add(1), ..before }
+    }
+}
+
+/// Shown of a pod whose evictions are accepted and which is not deleted.
+static NOT_DELETED: Stage = Stage::Blocked { cause: Cause::NotDeleted, next: Moment::NEVER };
 
 /// State of a pod and its budgets when its last eviction was sent. As soon as one of them changes, the server may
 /// answer differently.
@@ -211,7 +224,10 @@ pub struct Track {
     refused_since: Option<Moment>,
     /// Cause of the last refusal; kept while the next try is in flight.
     refusal: Option<Cause>,
-    denied: Option<Denied>,
+    /// Answers 401 and 403.
+    denied: Option<InARow>,
+    /// Accepted evictions after which no snapshot has shown the pod terminating.
+    accepted: Option<InARow>,
     last_sent: Option<LastSent>,
     /// Time when the pod changed to deletion because its eviction was refused for too long, or when the server took that
     /// deletion.
@@ -243,6 +259,11 @@ impl Track {
     /// Stage of the pod.
     pub fn stage(&self) -> &Stage {
         &self.stage
+    }
+
+    /// The stage for people: an eviction that is accepted again and again without effect blocks the pod.
+    pub(crate) fn shown_stage(&self) -> &Stage {
+        if self.refusal() == Some(&Cause::NotDeleted) { &NOT_DELETED } else { &self.stage }
     }
 
     /// Start of the present stage.
@@ -280,12 +301,19 @@ impl Track {
         self.refused_since
     }
 
+    /// Time of the first refusal, or of the first accepted eviction without effect.
+    pub(crate) fn blocked_since(&self) -> Option<Moment> {
+        self.refused_since.or(self.accepted.map(|accepted| accepted.since))
+    }
+
     /// Cause of the refusal. While the next try is in flight, the cause of the last one.
     pub(crate) fn refusal(&self) -> Option<&Cause> {
         if let Stage::Blocked { cause, .. } = &self.stage {
             return Some(cause);
         }
-        self.refusal.as_ref().filter(|_| matches!(self.stage, Stage::Waiting | Stage::Evicting))
+        self.refusal
+            .as_ref()
+            .filter(|_| matches!(self.stage, Stage::Waiting | Stage::Evicting | Stage::Accepted))
     }
 
     /// Number of times that the pod's owner has created it again on this node.
@@ -435,6 +463,7 @@ impl Track {
             refused_since,
             refusal: None,
             denied: None,
+            accepted: None,
             last_sent: None,
             escalated: None,
             is_escalation_taken: false,
@@ -497,7 +526,7 @@ impl Track {
     pub(crate) fn delay(&mut self, away: Duration) {
         self.refused_since = self.refused_since.map(|since| since + away);
         self.escalated = self.escalated.map(|since| since + away);
-        self.denied = self.denied.map(|denied| Denied { since: denied.since + away, ..denied });
+        self.denied = self.denied.map(|denied| InARow { since: denied.since + away, ..denied });
     }
 
     fn enter(&mut self, stage: Stage, now: Moment) {

@@ -58,8 +58,9 @@ pub fn attempt(state: &State) -> Option<&Attempt> {
 
 /// Progress of the attempt.
 pub fn progress(attempt: &Attempt) -> Progress {
-    let count =
-        |of: fn(&Stage) -> bool| as_number(attempt.pods().values().filter(|track| of(track.stage())).count());
+    let count = |of: fn(&Stage) -> bool| {
+        as_number(attempt.pods().values().filter(|track| of(track.shown_stage())).count())
+    };
     let left = as_number(attempt.pods().len());
     Progress {
         total: attempt.gone() + left,
@@ -147,21 +148,21 @@ fn line(attempt: &Attempt, pod: &PodView, planned: &Planned, now: Moment) -> Lin
         owner: pod.owner(),
         verdict: planned.verdict,
         reasons: planned.reasons.clone(),
-        stage: track.map(|track| track.stage().clone()),
+        stage: track.map(|track| track.shown_stage().clone()),
         since: track.map_or_else(|| attempt.started(), shown_since),
         tries: track.map_or(0, Track::tries),
         detail: track.map(|track| detail(attempt, track, pod, now)).unwrap_or_default(),
     }
 }
 
-/// For a refused pod the time of its first refusal, not of its last try.
+/// For a blocked pod the start of that, not its last try.
 fn shown_since(track: &Track) -> Moment {
-    let refused = track.refused_since().filter(|_| matches!(track.stage(), Stage::Blocked { .. }));
-    refused.unwrap_or_else(|| track.since())
+    let blocked = track.blocked_since().filter(|_| matches!(track.shown_stage(), Stage::Blocked { .. }));
+    blocked.unwrap_or_else(|| track.since())
 }
 
 fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> String {
-    let text = match track.stage() {
+    let text = match track.shown_stage() {
         Stage::Waiting | Stage::Evicting | Stage::Accepted => String::new(),
         Stage::Blocked { cause: Cause::Budget(text) | Cause::Webhook(text), .. }
         | Stage::Paused { text, .. }
@@ -169,6 +170,9 @@ fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> Strin
         Stage::Blocked { cause: Cause::TwoBudgets, .. } => {
             "more than one PodDisruptionBudget selects this pod, which the eviction API does not support"
                 .to_owned()
+        }
+        Stage::Blocked { cause: Cause::NotDeleted, .. } => {
+            "the server accepts the eviction but does not delete the pod".to_owned()
         }
         Stage::Blocked { cause: Cause::Returns { times }, .. } => {
             format!("created again on this node {times} times: evicted slowly")

@@ -9,7 +9,7 @@ use super::*;
 use crate::Event;
 use crate::answer::Answer;
 use crate::findings::{Findings, LeaseView, LonghornView, MachineView, Migration, UnhealthyPod};
-use crate::tests::{Bench, guarded, node, pod, refusal, terminating, with};
+use crate::tests::{Bench, evicted, guarded, node, pod, refusal, terminating, with};
 use crate::view::{Amount, Controller, Demand, Terminating};
 
 /// The only blocked pod of the attempt.
@@ -239,6 +239,45 @@ fn the_last_refusal_counts_until_there_is_another_answer() {
     }
     bench.answer("1", Answer::Accepted);
     assert_eq!(blocked(bench.attempt(), bench.now), []);
+}
+
+/// F9: a webhook that makes a dry run of the eviction.
+#[test]
+fn an_eviction_that_is_accepted_twice_in_vain_is_named() {
+    let mut bench = Bench::start();
+    bench.snapshot(with(vec![pod("1")]));
+    let accept = |bench: &mut Bench| {
+        bench.answer("1", Answer::Accepted);
+        let first = bench.now;
+        bench.now = bench.now + bench.policy.retry;
+        assert_eq!(evicted(&bench.snapshot(with(vec![pod("1")]))), ["1"], "asked again");
+        first
+    };
+    let first = accept(&mut bench);
+    assert_eq!(blocked(bench.attempt(), bench.now), [], "the watch may be late");
+    accept(&mut bench);
+    let told = only(&bench);
+    says(
+        &told.cause,
+        &["the server accepts the eviction but does not delete the pod: a webhook changes evictions"],
+    );
+    says(&told.hint, &["mutatingwebhookconfigurations"]);
+    assert_eq!((told.since, told.by_budget, told.returns), (first, false, false));
+    bench.answer("1", Answer::Accepted);
+    assert_eq!(only(&bench), told);
+    assert_eq!(crate::progress::progress(bench.attempt()).blocked, 1);
+    let line = crate::progress::lines(bench.attempt(), bench.now).remove(0);
+    assert_eq!((line.stage.as_ref().map(Stage::name), line.since, line.tries), (Some("Blocked"), first, 3));
+    assert_eq!(line.detail, "the server accepts the eviction but does not delete the pod");
+
+    let mut refused = bench.clone();
+    refused.now = bench.now + bench.policy.retry;
+    refused.snapshot(with(vec![pod("1")]));
+    refused.answer("1", Answer::Retry { text: "failed".into() });
+    assert_eq!(blocked(refused.attempt(), refused.now), [], "the last answer counts");
+    bench.snapshot(with(vec![terminating("1")]));
+    assert_eq!(blocked(bench.attempt(), bench.now), []);
+    assert_eq!(crate::progress::progress(bench.attempt()).terminating, 1);
 }
 
 #[test]

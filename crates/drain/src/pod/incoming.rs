@@ -10,7 +10,7 @@ use crate::retry::{SHORTEST_RETRY, pause, retry_after, spread_out};
 use crate::time::Moment;
 use crate::view::{BudgetView, PodView, Terminating};
 
-use super::{Cause, DeletionMethod, Denied, LastSent, Stage, Track};
+use super::{Cause, DeletionMethod, InARow, LastSent, Stage, Track};
 
 /// Pause after a refusal because of two budgets. It is long, because they stay two until a person changes them.
 const TWO_BUDGETS_RETRY: Duration = Duration::from_mins(1);
@@ -33,6 +33,7 @@ impl Track {
         // If a pod that the policy does not allow to evict is terminating, it forbids only the beginning of a drain.
         let is_ending = pod.terminating.is_some() && (is_begun || planned.verdict != Verdict::Refuse);
         if is_ending {
+            (self.accepted, self.refusal) = (None, None);
             self.enter(self.seen_terminating(), now);
             return;
         }
@@ -66,7 +67,7 @@ impl Track {
             }
             Stage::Blocked { cause: Cause::Webhook(_), .. } => self.has_changed(pod),
             Stage::Awaiting | Stage::Refused => true,
-            Stage::Blocked { cause: Cause::Returns { .. }, .. }
+            Stage::Blocked { cause: Cause::NotDeleted | Cause::Returns { .. }, .. }
             | Stage::Waiting
             | Stage::Evicting
             | Stage::Paused { .. }
@@ -101,14 +102,12 @@ impl Track {
         if !self.is_in_flight() {
             return false;
         }
-        self.denied = matches!(answer, Answer::Denied { .. }).then(|| {
-            let before = self.denied.unwrap_or(Denied { since: now, times: 0 });
-            Denied { times: before.times.saturating_add(1), ..before }
-        });
+        self.denied = matches!(answer, Answer::Denied { .. }).then(|| InARow::after(self.denied, now));
         self.reported_gone = answer == Answer::Gone;
-        let is_let_go = answer == Answer::Accepted
-            && self.by == DeletionMethod::Eviction
-            && pod.is_some_and(|pod| pod.ready);
+        let is_accepted = answer == Answer::Accepted && self.by == DeletionMethod::Eviction;
+        let is_let_go = is_accepted && pod.is_some_and(|pod| pod.ready);
+        let is_effective = self.killed.is_some() || pod.is_none_or(|pod| pod.terminating.is_some());
+        self.accepted = (is_accepted && !is_effective).then(|| InARow::after(self.accepted, now));
         let is_outdated = matches!(answer, Answer::Budget(_))
             && pod.is_some_and(|pod| self.may_be_answered_otherwise(pod, budgets));
         let stage = if is_outdated {
@@ -124,7 +123,8 @@ impl Track {
             self.refused_since.get_or_insert(now);
             self.refusal = Some(cause.clone());
         } else if stage == Stage::Accepted {
-            (self.refused_since, self.refusal) = (None, None);
+            let is_in_vain = self.accepted.is_some_and(|accepted| accepted.times > 1);
+            (self.refused_since, self.refusal) = (None, is_in_vain.then_some(Cause::NotDeleted));
         } else if matches!(stage, Stage::Paused { .. }) {
             // The last answer counts for people; how long it has been refused counts for the escalation.
             self.refusal = None;
@@ -175,9 +175,9 @@ impl Track {
         match stage {
             Stage::Failed { text }
             | Stage::Blocked { cause: Cause::Budget(text) | Cause::Webhook(text), .. } => paused(text),
-            Stage::Blocked { cause: Cause::TwoBudgets | Cause::Returns { .. }, .. } => {
-                paused("the API server does not shorten its grace".to_owned())
-            }
+            Stage::Blocked {
+                cause: Cause::TwoBudgets | Cause::NotDeleted | Cause::Returns { .. }, ..
+            } => paused("the API server does not shorten its grace".to_owned()),
             // Sent again at once, as a deletion.
             Stage::Waiting => {
                 self.shortened = None;
@@ -193,7 +193,7 @@ impl Track {
     }
 }
 
-impl Denied {
+impl InARow {
     /// True if the server has denied the call so often and for so long that it is no temporary state of the server.
     fn lasts(self, now: Moment) -> bool {
         self.times >= REFUSAL_TIMES && now.since(self.since) >= REFUSAL_LASTS
