@@ -13,7 +13,7 @@ pub use blockers::{Blocker, blockers};
 use crate::attempt::Attempt;
 use crate::budget::guarding;
 use crate::findings::BudgetPods;
-use crate::plan::Planned;
+use crate::plan::{DRAIN_LABEL, Planned};
 use crate::pod::{Cause, MOST_RETURNS, STUCK_AFTER, Stage, Track};
 use crate::time::Moment;
 use crate::view::{BudgetView, PodId, PodView, Snapshot};
@@ -204,32 +204,61 @@ fn two_budgets(guards: &[Guard]) -> (String, String) {
 fn returning(pod: &PodView, track: &Track) -> Blocked {
     let owner = pod.owner();
     let times = track.returns();
-    let slowly = if times >= MOST_RETURNS { "; it is evicted slowly from now on" } else { "" };
-    let hint = if pod.tolerates_cordon {
-        format!(
-            "{owner} tolerates the cordon: scale it down, or remove that toleration, until the node is back"
-        )
-    } else if track.names_node() {
-        format!(
-            "the pod template of {owner} names this node (spec.nodeName): delete {owner}, or remove nodeName"
-        )
+    let then = if track.is_left_alone() {
+        "; it is not evicted again in this attempt"
+    } else if times >= MOST_RETURNS {
+        "; it is evicted slowly from now on"
     } else {
-        format!(
-            "the pod does not tolerate the cordon: look whether the pod template of {owner} names this node \
-             (spec.nodeName), or which scheduler binds its pods to a cordoned node; scale {owner} down until the node \
-             is back"
-        )
+        ""
     };
     Blocked {
         pod: pod.id.clone(),
         cause: format!(
-            "ReturnsToNode: {owner} has created it again on this node {times} times since the drain began{slowly}"
+            "ReturnsToNode: {owner} has created it again on this node {times} times since the drain began{then}"
         ),
+        hint: return_hint(pod, track, &owner),
         holder: owner,
-        hint,
         since: track.since(),
         returns: true,
         ..Blocked::default()
+    }
+}
+
+/// How a pod that returns can be stopped, or left. Only owners of Kubernetes' own can be scaled, and have a template that a
+/// person writes.
+fn return_hint(pod: &PodView, track: &Track, owner: &str) -> String {
+    let PodId { namespace, name, .. } = &pod.id;
+    let label =
+        format!("let the drain leave the pod: kubectl -n {namespace} label pod {name} {DRAIN_LABEL}=skip");
+    let names_node = pod.names_node || track.names_node();
+    let Some(kind) = pod.controller.as_ref().filter(|owner| !owner.has_scale()).map(|owner| &owner.kind)
+    else {
+        return if pod.tolerates_cordon {
+            format!(
+                "{owner} tolerates the cordon: scale it down, or remove that toleration, until the node is back; or {label}"
+            )
+        } else if names_node {
+            format!(
+                "the pod template of {owner} names this node (spec.nodeName): delete {owner}, or remove nodeName; or {label}"
+            )
+        } else {
+            format!(
+                "the pod does not tolerate the cordon: look whether the pod template of {owner} names this node \
+                 (spec.nodeName), or which scheduler binds its pods to a cordoned node; scale {owner} down until the node \
+                 is back; or {label}"
+            )
+        };
+    };
+    if pod.ignores_cordon() || names_node {
+        format!(
+            "an owner of kind {kind} ignores cordons: {label}; or give the template of {owner} that label; or write for this kind a \
+             [[rule]] with owner-kind = \"{kind}\" and behaviour = \"skip\" into the settings"
+        )
+    } else {
+        format!(
+            "the pod does not tolerate the cordon: look whether {owner} names this node (spec.nodeName), or which scheduler \
+             binds its pods to a cordoned node; or {label}"
+        )
     }
 }
 

@@ -13,6 +13,9 @@ use crate::plan::Planned;
 use crate::time::Moment;
 use crate::view::{BudgetView, Phase, PodId, PodView, Terminating};
 
+/// Number of returns from which on a pod that ignores the cordon is left alone for the rest of the attempt.
+const LAST_RETURN: u32 = 2;
+
 /// Number of returns from which on an owner's pods are evicted slowly.
 pub(crate) const MOST_RETURNS: u32 = 3;
 
@@ -140,7 +143,7 @@ pub enum Cause {
     /// The server accepts the evictions, but does not delete the pod.
     NotDeleted,
     /// The server does not refuse, but the pod's owner creates it again on this node each time, so it is evicted
-    /// slowly.
+    /// slowly, or not any more.
     Returns {
         /// Number of returns.
         times: u32,
@@ -303,7 +306,7 @@ impl Track {
 
     /// Time of the first refusal, or of the first accepted eviction without effect.
     pub(crate) fn blocked_since(&self) -> Option<Moment> {
-        self.refused_since.or(self.accepted.map(|accepted| accepted.since))
+        self.refused_since.or_else(|| self.accepted.map(|accepted| accepted.since))
     }
 
     /// Cause of the refusal. While the next try is in flight, the cause of the last one.
@@ -319,6 +322,11 @@ impl Track {
     /// Number of times that the pod's owner has created it again on this node.
     pub(crate) fn returns(&self) -> u32 {
         self.returns
+    }
+
+    /// True if the pod ignores the cordon and has come back so often that this attempt evicts it no more.
+    pub(crate) fn is_left_alone(&self) -> bool {
+        matches!(self.stage, Stage::Blocked { cause: Cause::Returns { .. }, next: Moment::NEVER })
     }
 
     /// True if the creator of the pod has written `spec.nodeName`.
@@ -438,10 +446,13 @@ impl Track {
         refused_since: Option<Moment>,
         now: Moment,
     ) -> Self {
-        let stage = if returns < MOST_RETURNS {
-            Stage::Waiting
+        let blocked = |next| Stage::Blocked { cause: Cause::Returns { times: returns }, next };
+        let stage = if pod.ignores_cordon() && returns >= LAST_RETURN {
+            blocked(Moment::NEVER)
+        } else if returns >= MOST_RETURNS {
+            blocked(now + RETURN_PAUSE)
         } else {
-            Stage::Blocked { cause: Cause::Returns { times: returns }, next: now + RETURN_PAUSE }
+            Stage::Waiting
         };
         #[cfg(test)]
         crate::tests::states::note(None, &stage);

@@ -2,7 +2,9 @@
 //!
 //! Pods may come back: their owner creates them again on this node in spite of the cordon. That happens when the pod's
 //! template names the node (`spec.nodeName`, so no scheduler is asked) or tolerates the cordon. Such a drain would
-//! never end; so from the third return on the owner's pods are evicted slowly, and the report shows it.
+//! never end; so from the third return on the owner's pods are evicted slowly, and the report shows it. A pod that shows
+//! that it ignores the cordon ([`PodView::ignores_cordon`]) is left alone from its second return on: it waits for a
+//! person. All others may have come by chance, from a scheduler with an old cache, and must not block the drain for ever.
 //!
 //! Rounds are counted, not pods: pods of one owner that come together, before one of them was evicted, count as one
 //! return.
@@ -136,7 +138,12 @@ impl Pods {
         }
         for (pod, planned) in new {
             may_return |= newcomers != Newcomers::First || pod.tolerates_cordon;
-            let returns = if newcomers == Newcomers::PastTheCordon { self.returns(pod) } else { 0 };
+            let counts = match newcomers {
+                Newcomers::First => false,
+                Newcomers::MayBeLate => pod.ignores_cordon(),
+                Newcomers::PastTheCordon => true,
+            };
+            let returns = if counts { self.returns(pod) } else { 0 };
             let refused_since = self.refused_before.remove(&pod.id.uid);
             let mut track = Track::new(planned, pod, returns, refused_since, now);
             track.see(planned, pod, &snapshot.budgets, is_begun, now, policy);

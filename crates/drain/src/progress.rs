@@ -175,7 +175,8 @@ fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> Strin
             "the server accepts the eviction but does not delete the pod".to_owned()
         }
         Stage::Blocked { cause: Cause::Returns { times }, .. } => {
-            format!("created again on this node {times} times: evicted slowly")
+            let then = if track.is_left_alone() { "not evicted again" } else { "evicted slowly" };
+            format!("created again on this node {times} times: {then}")
         }
         Stage::Terminating => terminating(attempt, track, pod, now),
         Stage::Awaiting => "waiting until it has finished by itself".to_owned(),

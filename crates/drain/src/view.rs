@@ -79,6 +79,12 @@ impl Controller {
         self.kind == "DaemonSet" && self.api_version == "apps/v1"
     }
 
+    /// True for a DaemonSet of another API group: for kubectl, and so for the plan, an ordinary owner, which all the same
+    /// creates its pod again on each node.
+    pub fn is_foreign_daemon_set(&self) -> bool {
+        self.kind == "DaemonSet" && !self.is_daemon_set()
+    }
+
     /// True for an owner of Kubernetes' own that a person can scale.
     pub fn has_scale(&self) -> bool {
         match self.kind.as_str() {
@@ -162,6 +168,13 @@ impl PodView {
     /// True if the pod has finished, successfully or not.
     pub fn is_finished(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// True if whoever creates this pod again does it on this node, cordoned or not.
+    pub fn ignores_cordon(&self) -> bool {
+        self.names_node
+            || self.tolerates_cordon
+            || self.controller.as_ref().is_some_and(Controller::is_foreign_daemon_set)
     }
 
     /// `Kind/name` of the controller; empty without one.

@@ -8,6 +8,7 @@ use crate::view::{Controller, PodView};
 
 fn of(owner: &str, uid: &str) -> PodView {
     let controller = Controller {
+        api_version: "apps/v1".into(),
         kind: "StatefulSet".into(),
         name: "db".into(),
         uid: owner.into(),
@@ -26,33 +27,110 @@ fn settled() -> Bench {
 #[test]
 fn a_pod_that_returns_for_ever_is_evicted_slowly_and_named() {
     let mut bench = settled();
-    let names_node = |uid: &str| PodView { names_node: true, ..of("set", uid) };
-    assert_eq!(evicted(&bench.snapshot(with(vec![names_node("0")]))), ["0"]);
-    for uid in ["1", "2"] {
-        assert_eq!(evicted(&bench.snapshot(with(vec![names_node(uid)]))), [uid], "at once");
+    for uid in ["0", "1", "2"] {
+        assert_eq!(evicted(&bench.snapshot(with(vec![of("set", uid)]))), [uid], "at once");
     }
-    assert_eq!(evicted(&bench.snapshot(with(vec![names_node("3")]))), [""; 0], "the third time");
-    // The kubelet writes the pod's status, and with it the condition of a scheduler: what is known stays known.
-    bench.snapshot(with(vec![of("set", "3")]));
+    assert_eq!(evicted(&bench.snapshot(with(vec![of("set", "3")]))), [""; 0], "the third time");
     let told = blocked(bench.attempt(), bench.now).remove(0);
-    assert!(
-        told.cause.contains("ReturnsToNode: StatefulSet/db has created it again on this node 3 times"),
-        "{told:?}"
-    );
-    assert!(told.hint.contains("spec.nodeName"), "{told:?}");
-    assert!(told.hint.contains("delete StatefulSet/db"), "{told:?}");
+    let cause = "ReturnsToNode: StatefulSet/db has created it again on this node 3 times since the drain began; it is \
+                 evicted slowly from now on";
+    assert_eq!(told.cause, cause);
     assert_eq!(evicted(&bench.after(PAUSE.checked_sub(Duration::from_millis(1)).unwrap())), [""; 0]);
     assert_eq!(evicted(&bench.after(Duration::from_millis(1))), ["3"]);
 }
 
+fn names_node(pod: PodView) -> PodView {
+    PodView { names_node: true, ..pod }
+}
+
+fn tolerates(pod: PodView) -> PodView {
+    PodView { tolerates_cordon: true, ..pod }
+}
+
+/// A pod of an owner of this kind.
+fn of_kind(api_version: &str, kind: &str, uid: &str) -> PodView {
+    let controller = Controller {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        ..of("set", uid).controller.unwrap()
+    };
+    PodView { controller: Some(controller), ..pod(uid) }
+}
+
+/// F1.
 #[test]
-fn a_toleration_has_another_remedy_than_a_node_name() {
-    let mut bench = settled();
-    bench.snapshot(with(vec![of("set", "0")]));
-    bench.snapshot(with(vec![PodView { tolerates_cordon: true, ..of("set", "1") }]));
-    let told = blocked(bench.attempt(), bench.now).remove(0);
-    assert!(told.hint.contains("tolerates the cordon"), "{told:?}");
-    assert_eq!(told.holder, "StatefulSet/db");
+fn a_pod_that_ignores_the_cordon_is_left_alone_from_its_second_return_on() {
+    let label = "let the drain leave the pod: kubectl -n a label pod pod-2 ebb.dev/drain=skip";
+    let skip = |kind: &str| {
+        format!(
+            "an owner of kind {kind} ignores cordons: {label}; or give the template of {kind}/db that label; or write for this kind a \
+             [[rule]] with owner-kind = \"{kind}\" and behaviour = \"skip\" into the settings"
+        )
+    };
+    let cases: [(fn(&str) -> PodView, String); 6] = [
+        (|uid| of_kind("apps.kruise.io/v1alpha1", "DaemonSet", uid), skip("DaemonSet")),
+        (|uid| tolerates(of_kind("apps.kruise.io/v1alpha1", "DaemonSet", uid)), skip("DaemonSet")),
+        (|uid| tolerates(of_kind("example.org/v1", "NodeSet", uid)), skip("NodeSet")),
+        (|uid| names_node(of_kind("longhorn.io/v1beta2", "InstanceManager", uid)), skip("InstanceManager")),
+        (
+            |uid| tolerates(of_kind("apps/v1", "StatefulSet", uid)),
+            format!(
+                "StatefulSet/db tolerates the cordon: scale it down, or remove that toleration, until the node is back; or \
+                 {label}"
+            ),
+        ),
+        (
+            |uid| names_node(of_kind("apps/v1", "StatefulSet", uid)),
+            format!(
+                "the pod template of StatefulSet/db names this node (spec.nodeName): delete StatefulSet/db, or remove \
+                 nodeName; or {label}"
+            ),
+        ),
+    ];
+    for (pod, hint) in cases {
+        // It counts from the cordon on: no scheduler may have bound it late.
+        let mut bench = Bench::start();
+        for uid in ["0", "1"] {
+            assert_eq!(evicted(&bench.snapshot(with(vec![pod(uid)]))), [uid], "{hint}");
+        }
+        assert_eq!(evicted(&bench.snapshot(with(vec![pod("2")]))), [""; 0], "{hint}");
+        // The kubelet writes the pod's status, and with it the condition of a scheduler: what is known stays known.
+        let seen = PodView { names_node: false, ..pod("2") };
+        bench.snapshot(with(vec![seen.clone()]));
+        let told = blocked(bench.attempt(), bench.now).remove(0);
+        assert!(
+            told.cause.ends_with("2 times since the drain began; it is not evicted again in this attempt"),
+            "{told:?}"
+        );
+        assert_eq!((told.hint, told.returns), (hint, true));
+        assert_eq!(evicted(&bench.after(Duration::from_hours(23))), [""; 0]);
+        assert_eq!(evicted(&bench.answer_relist(with(vec![seen.clone()]))), [""; 0]);
+        assert_eq!(bench.outcome(), None);
+
+        let mut left = seen;
+        left.labels.insert(crate::plan::DRAIN_LABEL.into(), "skip".into());
+        let effects = bench.snapshot(with(vec![left.clone()]));
+        assert!(matches!(effects[..], [Effect::Relist { .. }]), "the drain goes on at once: {effects:?}");
+        bench.answer_relist(with(vec![left.clone()]));
+        bench.after(bench.policy.settle);
+        bench.answer_relist(with(vec![left]));
+        assert_eq!(bench.outcome(), Some(crate::Outcome::Drained));
+    }
+}
+
+/// kubectl takes them for ordinary pods, so they are evicted and not left.
+#[test]
+fn only_the_return_tells_that_an_owner_ignores_the_cordon() {
+    for pod in [
+        of_kind("apps.kruise.io/v1alpha1", "DaemonSet", "0"),
+        tolerates(of("set", "0")),
+        names_node(of("set", "0")),
+    ] {
+        assert_eq!(crate::plan::judge(&pod, &Policy::device()).verdict, crate::Verdict::Evict);
+        assert!(pod.ignores_cordon());
+    }
+    assert!(!of("set", "0").ignores_cordon());
+    assert!(!of_kind("apps/v1", "DaemonSet", "0").ignores_cordon(), "they stay anyway");
 }
 
 #[test]
@@ -148,6 +226,12 @@ fn a_pod_whose_way_here_is_not_known_is_not_said_to_name_the_node() {
     bench.snapshot(with(vec![of("set", "0")]));
     bench.snapshot(with(vec![of("set", "1")]));
     let told = blocked(bench.attempt(), bench.now).remove(0);
-    assert!(!told.hint.contains("delete") && told.hint.contains("StatefulSet/db"), "{told:?}");
+    assert!(!told.hint.contains("delete") && told.hint.contains("scale StatefulSet/db down"), "{told:?}");
     assert!(told.hint.contains("look whether") && told.hint.contains("spec.nodeName"), "{told:?}");
+    let mut bench = settled();
+    for uid in ["0", "1"] {
+        bench.snapshot(with(vec![of_kind("example.org/v1", "Widget", uid)]));
+    }
+    let told = blocked(bench.attempt(), bench.now).remove(0);
+    assert!(told.hint.contains("look whether Widget/db names") && !told.hint.contains("scale"), "{told:?}");
 }

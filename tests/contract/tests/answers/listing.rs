@@ -62,15 +62,16 @@ async fn stubborn(place: &Place<'_>) -> Result<String> {
     place.caller().until_all("its pod runs", &place.path("pods"), "", running).await
 }
 
-/// Waits until its pods are evicted only slowly, and the report says so.
-async fn until_slow(drain: &mut Drain, owner: &str) -> Result<()> {
-    let slow = |drain: &Drain| drain.blocked().into_iter().find(|blocked| blocked.cause.contains("slowly"));
-    let found = until(drain, "it is evicted slowly", slow).await?;
-    let expected = format!(
-        "ReturnsToNode: {owner} has created it again on this node 3 times since the drain began; it is evicted slowly from \
-         now on"
+/// Waits until its pod is left alone, and the report says so.
+async fn until_left_alone(drain: &mut Drain, owner: &str) -> Result<()> {
+    let left =
+        |drain: &Drain| drain.blocked().into_iter().find(|blocked| blocked.cause.contains("not evicted"));
+    let found = until(drain, "it is left alone", left).await?;
+    assert!(
+        found.cause.starts_with(&format!("ReturnsToNode: {owner} has created it again on this node")),
+        "{found:?}"
     );
-    assert_eq!(found.cause, expected);
+    assert!(found.cause.ends_with("it is not evicted again in this attempt"), "{found:?}");
     assert!(found.hint.contains(&format!("{owner} names this node (spec.nodeName)")), "{}", found.hint);
     Ok(())
 }
@@ -82,13 +83,15 @@ pub(crate) async fn a_pod_that_names_the_node_returns_for_ever(target: &Target) 
     let client = target.client(&place.namespace).await?;
     let mut drain = drain(&client, policy(), &place.node);
     begun_long_ago(&mut drain).await?;
-    until_slow(&mut drain, &owner).await?;
-    assert_eq!(evictions(&client)?, 3);
+    until_left_alone(&mut drain, &owner).await?;
+    // Once more if the kubelet was so quick that no watch has shown how the pod came to its node.
+    let sent = evictions(&client)?;
+    assert!((2..=3).contains(&sent), "{sent}");
     turn(Duration::from_hours(1));
     assert_eq!(end(&mut drain).await?, Outcome::Failed(Failure::Deadline));
-    assert_eq!(evictions(&client)?, 3);
-    let slow = drain.blocked().into_iter().filter(|blocked| blocked.cause.starts_with("ReturnsToNode: "));
-    let holders: Vec<_> = slow.map(|blocked| blocked.holder).collect();
+    assert_eq!(evictions(&client)?, sent);
+    let left = drain.blocked().into_iter().filter(|blocked| blocked.cause.starts_with("ReturnsToNode: "));
+    let holders: Vec<_> = left.map(|blocked| blocked.holder).collect();
     assert_eq!(holders, [owner]);
     Ok(())
 }
