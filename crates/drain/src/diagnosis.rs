@@ -249,7 +249,7 @@ fn return_hint(pod: &PodView, track: &Track, owner: &str) -> String {
             )
         };
     };
-    if pod.ignores_cordon() || names_node {
+    if pod.is_placed_here() || pod.tolerates_cordon || names_node {
         format!(
             "an owner of kind {kind} ignores cordons: {label}; or give the template of {owner} that label; or write for this kind a \
              [[rule]] with owner-kind = \"{kind}\" and behaviour = \"skip\" into the settings"

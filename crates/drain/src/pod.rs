@@ -13,7 +13,7 @@ use crate::plan::Planned;
 use crate::time::Moment;
 use crate::view::{BudgetView, Phase, PodId, PodView, Terminating};
 
-/// Number of returns from which on a pod that ignores the cordon is left alone for the rest of the attempt.
+/// Number of returns from which on a pod that its owner puts on this node is left alone for the rest of the attempt.
 const LAST_RETURN: u32 = 2;
 
 /// Number of returns from which on an owner's pods are evicted slowly.
@@ -324,7 +324,7 @@ impl Track {
         self.returns
     }
 
-    /// True if the pod ignores the cordon and has come back so often that this attempt evicts it no more.
+    /// True if its owner has put the pod on this node again so often that this attempt evicts it no more.
     pub(crate) fn is_left_alone(&self) -> bool {
         matches!(self.stage, Stage::Blocked { cause: Cause::Returns { .. }, next: Moment::NEVER })
     }
@@ -447,7 +447,7 @@ impl Track {
         now: Moment,
     ) -> Self {
         let blocked = |next| Stage::Blocked { cause: Cause::Returns { times: returns }, next };
-        let stage = if pod.ignores_cordon() && returns >= LAST_RETURN {
+        let stage = if pod.is_placed_here() && returns >= LAST_RETURN {
             blocked(Moment::NEVER)
         } else if returns >= MOST_RETURNS {
             blocked(now + RETURN_PAUSE)

@@ -2,9 +2,9 @@
 //!
 //! Pods may come back: their owner creates them again on this node in spite of the cordon. That happens when the pod's
 //! template names the node (`spec.nodeName`, so no scheduler is asked) or tolerates the cordon. Such a drain would
-//! never end; so from the third return on the owner's pods are evicted slowly, and the report shows it. A pod that shows
-//! that it ignores the cordon ([`PodView::ignores_cordon`]) is left alone from its second return on: it waits for a
-//! person. All others may have come by chance, from a scheduler with an old cache, and must not block the drain for ever.
+//! never end; so from the third return on the owner's pods are evicted slowly, and the report shows it. A pod that its owner
+//! puts on this node ([`PodView::is_placed_here`]) is left alone from its second return on: it waits for a person. All
+//! others may have come by chance (a toleration, a scheduler with an old cache), and may go elsewhere the next time.
 //!
 //! Rounds are counted, not pods: pods of one owner that come together, before one of them was evicted, count as one
 //! return.
@@ -140,7 +140,7 @@ impl Pods {
             may_return |= newcomers != Newcomers::First || pod.tolerates_cordon;
             let counts = match newcomers {
                 Newcomers::First => false,
-                Newcomers::MayBeLate => pod.ignores_cordon(),
+                Newcomers::MayBeLate => pod.is_placed_here(),
                 Newcomers::PastTheCordon => true,
             };
             let returns = if counts { self.returns(pod) } else { 0 };

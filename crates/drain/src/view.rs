@@ -170,11 +170,9 @@ impl PodView {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
-    /// True if whoever creates this pod again does it on this node, cordoned or not.
-    pub fn ignores_cordon(&self) -> bool {
-        self.names_node
-            || self.tolerates_cordon
-            || self.controller.as_ref().is_some_and(Controller::is_foreign_daemon_set)
+    /// True if whoever creates this pod again puts it on this node, cordoned or not: no scheduler chooses another one.
+    pub fn is_placed_here(&self) -> bool {
+        self.names_node || self.controller.as_ref().is_some_and(Controller::is_foreign_daemon_set)
     }
 
     /// `Kind/name` of the controller; empty without one.

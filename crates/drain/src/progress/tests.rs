@@ -105,7 +105,7 @@ fn a_pod_that_returns_says_how_often() {
     assert_eq!(line_of(&bench, "3").detail, "created again on this node 3 times: evicted slowly");
     let mut bench = Bench::start();
     for uid in ["0", "1", "2"] {
-        bench.snapshot(with(vec![PodView { tolerates_cordon: true, ..pod(uid) }]));
+        bench.snapshot(with(vec![PodView { names_node: true, ..pod(uid) }]));
     }
     assert_eq!(line_of(&bench, "2").detail, "created again on this node 2 times: not evicted again");
 }

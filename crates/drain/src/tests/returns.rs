@@ -59,7 +59,7 @@ fn of_kind(api_version: &str, kind: &str, uid: &str) -> PodView {
 
 /// F1.
 #[test]
-fn a_pod_that_ignores_the_cordon_is_left_alone_from_its_second_return_on() {
+fn a_pod_that_is_put_on_the_node_is_left_alone_from_its_second_return_on() {
     let label = "let the drain leave the pod: kubectl -n a label pod pod-2 ebb.dev/drain=skip";
     let skip = |kind: &str| {
         format!(
@@ -67,18 +67,10 @@ fn a_pod_that_ignores_the_cordon_is_left_alone_from_its_second_return_on() {
              [[rule]] with owner-kind = \"{kind}\" and behaviour = \"skip\" into the settings"
         )
     };
-    let cases: [(fn(&str) -> PodView, String); 6] = [
+    let cases: [(fn(&str) -> PodView, String); 4] = [
         (|uid| of_kind("apps.kruise.io/v1alpha1", "DaemonSet", uid), skip("DaemonSet")),
         (|uid| tolerates(of_kind("apps.kruise.io/v1alpha1", "DaemonSet", uid)), skip("DaemonSet")),
-        (|uid| tolerates(of_kind("example.org/v1", "NodeSet", uid)), skip("NodeSet")),
         (|uid| names_node(of_kind("longhorn.io/v1beta2", "InstanceManager", uid)), skip("InstanceManager")),
-        (
-            |uid| tolerates(of_kind("apps/v1", "StatefulSet", uid)),
-            format!(
-                "StatefulSet/db tolerates the cordon: scale it down, or remove that toleration, until the node is back; or \
-                 {label}"
-            ),
-        ),
         (
             |uid| names_node(of_kind("apps/v1", "StatefulSet", uid)),
             format!(
@@ -118,19 +110,35 @@ fn a_pod_that_ignores_the_cordon_is_left_alone_from_its_second_return_on() {
     }
 }
 
+/// A scheduler may bind it elsewhere the next time, so it is evicted again, slowly at last.
+#[test]
+fn a_pod_that_tolerates_the_cordon_is_evicted_again_and_named() {
+    for (pod, hint) in [
+        (of_kind("apps/v1", "StatefulSet", "0"), "StatefulSet/db tolerates the cordon: scale it down"),
+        (
+            of_kind("example.org/v1", "NodeSet", "0"),
+            "an owner of kind NodeSet ignores cordons: let the drain leave",
+        ),
+    ] {
+        let mut bench = settled();
+        for uid in ["0", "1", "2"] {
+            let id = crate::view::PodId { uid: uid.into(), ..pod.id.clone() };
+            assert_eq!(evicted(&bench.snapshot(with(vec![tolerates(PodView { id, ..pod.clone() })]))), [uid]);
+        }
+        let told = blocked(bench.attempt(), bench.now).remove(0);
+        assert!(told.hint.starts_with(hint), "{told:?}");
+    }
+}
+
 /// kubectl takes them for ordinary pods, so they are evicted and not left.
 #[test]
-fn only_the_return_tells_that_an_owner_ignores_the_cordon() {
-    for pod in [
-        of_kind("apps.kruise.io/v1alpha1", "DaemonSet", "0"),
-        tolerates(of("set", "0")),
-        names_node(of("set", "0")),
-    ] {
+fn only_the_return_tells_that_an_owner_puts_its_pod_here() {
+    for pod in [of_kind("apps.kruise.io/v1alpha1", "DaemonSet", "0"), names_node(of("set", "0"))] {
         assert_eq!(crate::plan::judge(&pod, &Policy::device()).verdict, crate::Verdict::Evict);
-        assert!(pod.ignores_cordon());
+        assert!(pod.is_placed_here());
     }
-    assert!(!of("set", "0").ignores_cordon());
-    assert!(!of_kind("apps/v1", "DaemonSet", "0").ignores_cordon(), "they stay anyway");
+    assert!(!tolerates(of("set", "0")).is_placed_here());
+    assert!(!of_kind("apps/v1", "DaemonSet", "0").is_placed_here(), "they stay anyway");
 }
 
 #[test]
