@@ -14,6 +14,8 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use kube::Config;
 use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::credentials;
@@ -94,15 +96,18 @@ pub(crate) struct Description {
 
 impl Search {
     /// Adds the environment of this process: `KUBECONFIG`, and the pod that the process may run in.
+    ///
+    /// An empty path, as of `--kubeconfig ""`, is none, as with kubectl.
     pub fn with_environment(explicit: Option<PathBuf>, candidates: Vec<PathBuf>) -> Self {
         let environment = env::var_os("KUBECONFIG");
+        let explicit = explicit.filter(|path| !path.as_os_str().is_empty());
         Self { explicit, environment, candidates, in_cluster: true, ..Self::default() }
     }
 
-    /// Uses this context instead of the kubeconfig's current one.
+    /// Uses this context instead of the kubeconfig's current one. An empty name is none, as with kubectl.
     #[must_use]
     pub fn in_context(self, context: Option<String>) -> Self {
-        Self { context, ..self }
+        Self { context: context.filter(|name| !name.is_empty()), ..self }
     }
 
     /// Reads only files of root and of this process's user.
@@ -164,7 +169,7 @@ impl Origin {
         config.root_cert_file.iter().for_each(|path| seen.take(path));
         self.check(&config)?;
         let trust = if *self == Self::InCluster { Trust::Anybody } else { trust };
-        let tokens = take_tokens(&mut config.auth_info, trust);
+        let tokens = take_tokens(&mut config.auth_info, trust, &mut seen);
         Ok(Description { config, tokens, seen })
     }
 
@@ -177,8 +182,16 @@ impl Origin {
         if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
             return Err(broken(self, "its certificate-authority holds no certificate"));
         }
-        if !are_headers(&config.auth_info) {
+        // Tokens and keys are in types of another crate that reveal them only when they are serialized.
+        let user = serde_json::to_value(&config.auth_info).unwrap_or_default();
+        if !are_headers(&user) {
             return Err(broken(self, "its token holds characters that HTTP forbids"));
+        }
+        if has_encrypted_key(&user) {
+            return Err(broken(
+                self,
+                "its client key is encrypted: decrypt it (openssl pkey -in OLD -out NEW) and give the new file",
+            ));
         }
         let provider = config.auth_info.auth_provider.as_ref();
         if provider.is_some_and(|provider| provider.config.contains_key("cmd-path")) {
@@ -247,6 +260,7 @@ fn read_kubeconfig(path: &Path, trust: Trust) -> Result<Kubeconfig, ApiFailure> 
     let text = String::from_utf8(bytes).map_err(|_| broken_file(path, "it is not UTF-8"))?;
     let mut read =
         Kubeconfig::from_yaml(&text).map_err(|error| broken_file(path, &kubeconfig_text(&error)))?;
+    unset_empty(&mut read).ok_or_else(|| broken_file(path, "it is not the YAML of a kubeconfig"))?;
     let folder = path.parent().unwrap_or_else(|| Path::new(""));
     let below = |named: &mut Option<String>| {
         if let Some(absolute) =
@@ -269,6 +283,30 @@ fn read_kubeconfig(path: &Path, trust: Trust) -> Result<Kubeconfig, ApiFailure> 
         }
     }
     Ok(read)
+}
+
+/// Removes all optional texts that are empty. For client-go they are not set, and generators write them.
+fn unset_empty(kubeconfig: &mut Kubeconfig) -> Option<()> {
+    let unset = |text: &mut Option<String>| *text = text.take().filter(|text| !text.is_empty());
+    unset(&mut kubeconfig.current_context);
+    for context in kubeconfig.contexts.iter_mut().filter_map(|named| named.context.as_mut()) {
+        unset(&mut context.user);
+        unset(&mut context.namespace);
+    }
+    for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        *cluster = without_empty(cluster)?;
+    }
+    for user in kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+        *user = without_empty(user)?;
+    }
+    Some(())
+}
+
+/// A copy without empty texts; all texts of this type are optional.
+fn without_empty<T: Serialize + DeserializeOwned>(part: &T) -> Option<T> {
+    let mut part = serde_json::to_value(part).ok()?;
+    part.as_object_mut()?.retain(|_, value| value.as_str() != Some(""));
+    serde_json::from_value(part).ok()
 }
 
 /// Reads the files that the current context names, and puts their content in place of the names.
@@ -307,18 +345,30 @@ fn current(kubeconfig: &mut Kubeconfig) -> Option<(Option<&mut Cluster>, Option<
     Some((cluster.and_then(|named| named.cluster.as_mut()), user.and_then(|named| named.auth_info.as_mut())))
 }
 
-/// Takes out token files and plugins, which kube would read or run itself again and again. The order is that of kube
-/// and client-go: credentials in the kubeconfig itself come before a token file, and that before a plugin.
-fn take_tokens(user: &mut AuthInfo, trust: Trust) -> credentials::Origin {
-    let (file, plugin) = (user.token_file.take(), user.exec.take());
-    let is_fixed = user.auth_provider.is_some()
-        || user.token.is_some()
-        || user.username.is_some() && user.password.is_some();
-    match (file, plugin) {
-        _ if is_fixed => credentials::Origin::Fixed,
-        (Some(file), _) => credentials::Origin::File(file.into(), trust),
-        (None, Some(plugin)) => credentials::Origin::Plugin(Box::new(plugin), trust),
-        (None, None) => credentials::Origin::Fixed,
+/// Takes out token files and plugins, which kube would read or run itself again and again. The order is that of
+/// client-go: a token file comes before a token in the kubeconfig itself, which counts while the file gives none, and
+/// both before a plugin. kube puts the token in the kubeconfig first, so a token that ends would hide its successor.
+fn take_tokens(user: &mut AuthInfo, trust: Trust, seen: &mut Fingerprint) -> credentials::Origin {
+    if user.username.is_some() || user.password.is_some() {
+        // kube uses them only together.
+        user.username.get_or_insert_default();
+        user.password.get_or_insert_with(|| String::new().into());
+    }
+    let (file, plugin) = (user.token_file.take().map(PathBuf::from), user.exec.take());
+    let is_fixed = user.auth_provider.is_some() || user.username.is_some();
+    if let Some(file) = file.filter(|_| !is_fixed) {
+        if user.token.is_none() || trust.read(&file).is_ok_and(|token| !token.trim_ascii().is_empty()) {
+            user.token = None;
+            return credentials::Origin::File(file, trust);
+        }
+        // A file that comes later is noticed.
+        seen.take(&file);
+    }
+    match plugin {
+        Some(plugin) if !is_fixed && user.token.is_none() => {
+            credentials::Origin::Plugin(Box::new(plugin), trust)
+        }
+        Some(_) | None => credentials::Origin::Fixed,
     }
 }
 
@@ -332,15 +382,18 @@ fn choose(kubeconfig: &mut Kubeconfig, context: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// True if the texts that become an `Authorization` header are valid in one. They are in types of another crate that
-/// reveals them only when they are serialized.
-fn are_headers(auth: &AuthInfo) -> bool {
-    let Ok(auth) = serde_json::to_value(auth) else {
-        return false;
-    };
-    let plugin = auth.pointer("/auth-provider/config").and_then(Value::as_object);
-    let texts = plugin.into_iter().flat_map(serde_json::Map::values).chain(auth.get("token"));
+/// True if the texts of this user that become an `Authorization` header are valid in one.
+fn are_headers(user: &Value) -> bool {
+    let plugin = user.pointer("/auth-provider/config").and_then(Value::as_object);
+    let texts = plugin.into_iter().flat_map(serde_json::Map::values).chain(user.get("token"));
     texts.filter_map(Value::as_str).all(|text| HeaderValue::from_str(text).is_ok())
+}
+
+/// True if the client key of this user is encrypted: PKCS#8's label, or the header that OpenSSL wrote before it.
+fn has_encrypted_key(user: &Value) -> bool {
+    let key = user.get("client-key-data").and_then(Value::as_str).and_then(|data| STANDARD.decode(data).ok());
+    let key = key.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+    key.contains("ENCRYPTED PRIVATE KEY") || key.contains("4,ENCRYPTED")
 }
 
 fn broken_file(path: &Path, what: &str) -> ApiFailure {

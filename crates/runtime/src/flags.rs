@@ -75,8 +75,8 @@ impl AgentFlags {
     /// The settings on the command line; later ones override earlier ones.
     pub(crate) fn assignments(&self) -> Vec<Entry> {
         let node = self.node.iter().map(|name| entry("--node", "node.name", name));
-        let kubeconfig =
-            self.kubeconfig.iter().map(|path| entry("--kubeconfig", "cluster.kubeconfig", &absolute(path)));
+        let kubeconfig = self.kubeconfig.iter().filter(|path| !path.as_os_str().is_empty());
+        let kubeconfig = kubeconfig.map(|path| entry("--kubeconfig", "cluster.kubeconfig", &absolute(path)));
         let set = self.set.iter().map(|set| entry("--set", &set.key, &set.value));
         node.chain(kubeconfig).chain(set).collect()
     }
@@ -154,6 +154,14 @@ mod tests {
                 beside_zedbox: true,
             }
         );
+    }
+
+    /// `ebb uncordon --self --kubeconfig ""`, as with kubectl.
+    #[test]
+    fn an_empty_kubeconfig_is_none() {
+        let flags = |path: &str| AgentFlags { kubeconfig: Some(path.into()), ..AgentFlags::default() };
+        assert_eq!(flags("/k").assignments().len(), 1);
+        assert!(flags("").assignments().is_empty());
     }
 
     #[test]

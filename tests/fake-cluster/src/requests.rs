@@ -17,6 +17,8 @@ const MAX_LENGTH: usize = 4096;
 pub struct Request {
     /// The `User-Agent` header.
     pub user_agent: String,
+    /// The headers that say who asks, `Authorization` and `Impersonate-…`, as `name: value` in the order of the names.
+    pub identity: Vec<String>,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `other`.
     pub verb: String,
     /// `pods`, `pods/eviction`; the path if it names no kind.

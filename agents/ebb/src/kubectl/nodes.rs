@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use cluster::kubeconfig::Search;
 use cluster::{ApiFailure, Cluster, connect, get_node, list_nodes_selected};
 use drain::Selector;
@@ -26,7 +27,8 @@ pub(crate) struct NodeArguments {
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
     /// Kubeconfig file; default: KUBECONFIG, then ~/.kube/config, then the files of k3s
-    #[arg(long, value_name = "FILE")]
+    // clap's own parser of paths refuses an empty one.
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig; default: its current context
     #[arg(long, value_name = "NAME")]

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod configs;
+mod connections;
 mod cordons;
 mod deletions;
 mod device;

@@ -114,6 +114,8 @@ async fn a_broken_kubeconfig_is_unreachable_and_says_why() {
         (&with("tls-server-name: \"-- s3cret --\""), "cannot connect"),
         (&user("client-certificate-data: \"s3cret!\", client-key-data: aGVsbG8K"), "not base64"),
         (&user("client-certificate-data: aGVsbG8K, client-key-data: aGVsbG8K"), "cannot connect"),
+        (&user("client-certificate-data: aGVsbG8K, client-key: pkcs1.key"), "its client key is encrypted"),
+        (&user("client-certificate-data: aGVsbG8K, client-key: pkcs8.key"), "its client key is encrypted"),
         (&user("token: \"s3cret\\nx\""), "HTTP forbids"),
         (&user("tokenFile: missing"), "missing` cannot be read"),
         (
@@ -131,6 +133,15 @@ async fn a_broken_kubeconfig_is_unreachable_and_says_why() {
         let folder = folder(&[
             ("config", text),
             ("garbage.pem", "-----BEGIN CERTIFICATE-----\ns3cret\n-----END"),
+            (
+                "pkcs1.key",
+                "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0\n\naGVsbG8K\n\
+                 -----END RSA PRIVATE KEY-----\n",
+            ),
+            (
+                "pkcs8.key",
+                "-----BEGIN ENCRYPTED PRIVATE KEY-----\naGVsbG8K\n-----END ENCRYPTED PRIVATE KEY-----\n",
+            ),
             ("garbage-der.pem", "-----BEGIN CERTIFICATE-----\naGVsbG8K\n-----END CERTIFICATE-----\n"),
         ]);
         let failure = connect(&explicit(folder.path().join("config")), "").await;
@@ -196,6 +207,63 @@ async fn only_the_proxy_of_the_chosen_cluster_counts() {
     assert!(failure.text().ends_with("it has no context `c`; there are: a, b, p"), "{failure}");
 }
 
+/// As client-go: an empty text is none, and a token file comes before a token.
+#[tokio::test]
+async fn which_credentials_of_a_user_are_sent() {
+    let (fake, _) = still_cluster();
+    let cluster = format!(
+        "server: \"{}\", certificate-authority: '', certificate-authority-data: '', tls-server-name: '', \
+         proxy-url: ''",
+        fake.server_url()
+    );
+    let exec = "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, interactiveMode: Never, \
+                args: ['{\"status\": {\"token\": \"plugin\"}}']}";
+    let none_of_it = "token: '', tokenFile: '', username: '', password: '', client-certificate: '', \
+                      client-certificate-data: '', client-key: '', client-key-data: '', as: '', as-uid: ''";
+    let cases = [
+        ("token: '', tokenFile: file", "Bearer file"),
+        (&format!("token: '', {exec}"), "Bearer plugin"),
+        (&format!("tokenFile: '', {exec}"), "Bearer plugin"),
+        ("username: '', password: '', token: inline", "Bearer inline"),
+        ("username: '', password: '', tokenFile: file", "Bearer file"),
+        (&format!("username: '', password: '', {exec}"), "Bearer plugin"),
+        ("token: inline, tokenFile: file", "Bearer file"),
+        ("token: inline, tokenFile: missing", "Bearer inline"),
+        ("token: inline, tokenFile: blank", "Bearer inline"),
+        (&format!("token: inline, {exec}"), "Bearer inline"),
+        (&format!("tokenFile: file, {exec}"), "Bearer file"),
+        ("username: u, password: ''", "Basic dTo="),
+        ("username: u, password: p, tokenFile: file", "Basic dTpw"),
+        (none_of_it, ""),
+        ("", ""),
+    ];
+    for (user, expected) in cases {
+        let folder = folder(&[("config", &kubeconfig(&cluster, user)), ("file", "file\n"), ("blank", " \n")]);
+        let connection = connect(&explicit(folder.path().join("config")), "").await.expect(user);
+        get_node(&connection.cluster, "edge-a").await.ok();
+        let sent = fake.requests().recent().pop().unwrap().identity;
+        let expected: Vec<_> = Some(expected)
+            .filter(|text| !text.is_empty())
+            .map(|text| format!("authorization: {text}"))
+            .into_iter()
+            .collect();
+        assert_eq!(sent, expected, "{user}");
+    }
+}
+
+/// The inline token may have ended when the file comes.
+#[tokio::test]
+async fn a_token_file_that_comes_later_is_noticed() {
+    let (fake, _) = still_cluster();
+    let server = format!("server: \"{}\"", fake.server_url());
+    let folder = folder(&[("config", &kubeconfig(&server, "token: inline, tokenFile: file"))]);
+    let search = explicit(folder.path().join("config"));
+    let connection = connect(&search, "").await.unwrap();
+    assert!(!connection.is_outdated(&search));
+    write(&folder.path().join("file"), "file");
+    assert!(connection.is_outdated(&search));
+}
+
 #[test]
 fn where_a_kubeconfig_is_looked_for() {
     let folder = folder(&[("a", ""), ("b", "")]);
@@ -231,10 +299,10 @@ fn where_a_kubeconfig_is_looked_for() {
 #[tokio::test]
 async fn several_files_are_merged_and_a_change_is_seen() {
     let (fake, _) = still_cluster();
-    let folder = folder(&[("a", "current-context: fake\n"), ("b", &fake.kubeconfig())]);
+    let folder = folder(&[("a", "current-context: ''\n"), ("b", &fake.kubeconfig())]);
     let (a, b) = (folder.path().join("a"), folder.path().join("b"));
     let environment = Some(format!("{}:{}", a.display(), b.display()).into());
-    let search = Search { environment, ..Search::default() };
+    let search = Search { environment, ..Search::default() }.in_context(Some(String::new()));
     let connection = connect(&search, "drain").await.unwrap();
     assert_eq!(list_nodes(&connection.cluster).await.unwrap().len(), 1);
     assert_eq!(fake.requests().recent()[0].user_agent, concat!("ebb/", env!("CARGO_PKG_VERSION"), " drain"));

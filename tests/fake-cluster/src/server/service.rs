@@ -130,6 +130,7 @@ fn perform(shared: &Arc<Shared>, parts: &Parts, call: &Call) -> Outgoing {
 fn record(shared: &Shared, parts: &Parts, call: &Call) -> requests::Request {
     requests::Request {
         user_agent: header(&parts.headers, &USER_AGENT).to_owned(),
+        identity: identity(&parts.headers),
         verb: call.verb.name().to_owned(),
         resource: call.resource(),
         namespace: call.namespace().to_owned(),
@@ -139,6 +140,15 @@ fn record(shared: &Shared, parts: &Parts, call: &Call) -> requests::Request {
         at: shared.clock.now().elapsed,
         code: None,
     }
+}
+
+fn identity(headers: &HeaderMap) -> Vec<String> {
+    let says_who = |name: &HeaderName| *name == AUTHORIZATION || name.as_str().starts_with("impersonate-");
+    let told = headers.iter().filter(|(name, _)| says_who(name));
+    let mut told: Vec<_> =
+        told.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap_or_default())).collect();
+    told.sort();
+    told
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {

@@ -140,6 +140,7 @@ fn the_log_is_bounded() {
     for number in 0..5000 {
         let ticket = cluster.shared().log.begin(Request {
             user_agent: String::new(),
+            identity: Vec::new(),
             verb: "get".to_owned(),
             resource: format!("/path-{number}"),
             namespace: String::new(),
