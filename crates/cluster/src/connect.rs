@@ -1,5 +1,6 @@
 //! Makes the client: no retries of its own, a deadline for every call, as many connections as needed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -27,6 +28,7 @@ use crate::failure::{ApiFailure, classify, words};
 use crate::kubeconfig::{Description, Fingerprint, Origin, Search};
 use crate::operation::Operation;
 use crate::pace::LONGEST_PAGE;
+use crate::pinned::Pinned;
 use crate::validity::{self, Validity};
 use crate::wire::{CALL_DEADLINE, Cluster, EVICTION_DEADLINE};
 
@@ -207,8 +209,7 @@ fn client(config: &Config, tokens: Option<Tokens>) -> Result<kube::Client, kube:
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(CONNECT_DEADLINE));
-    let mut https =
-        HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
+    let mut https = HttpsConnectorBuilder::new().with_tls_config(tls(config)?).https_or_http();
     if let Some(name) = &config.tls_server_name {
         let name = name.clone().try_into().map_err(RustlsTlsError::InvalidServerName);
         let resolver = FixedServerNameResolver::new(name.map_err(kube::Error::RustlsTls)?);
@@ -234,6 +235,18 @@ fn client(config: &Config, tokens: Option<Tokens>) -> Result<kube::Client, kube:
         .with_layer(&TimeoutLayer::new(ANSWER_DEADLINE))
         .with_layer(&config.base_uri_layer())
         .build())
+}
+
+/// kube's TLS, which also trusts a certificate that is itself given. A pod's roots are read again and again by kube.
+fn tls(config: &Config) -> Result<rustls::ClientConfig, kube::Error> {
+    let mut tls = config.rustls_client_config()?;
+    let roots = config.root_cert.as_ref().filter(|_| !config.accept_invalid_certs);
+    if let Some(roots) = roots.filter(|_| config.root_cert_file.is_none()) {
+        let pinned = Pinned::new(roots)
+            .map_err(|error| kube::Error::RustlsTls(RustlsTlsError::AddRootCertificate(Box::new(error))))?;
+        tls.dangerous().set_certificate_verifier(Arc::new(pinned));
+    }
+    Ok(tls)
 }
 
 #[cfg(test)]

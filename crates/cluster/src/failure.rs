@@ -8,10 +8,10 @@ use std::error::Error;
 use std::io;
 
 use jiff::Timestamp;
-use kube::client::AuthError;
+use kube::client::{AuthError, RustlsTlsError};
 use kube::config::{KubeconfigError, LoadDataError};
-use rustls::CertificateError;
 use rustls::pki_types::UnixTime;
+use rustls::{AlertDescription, CertificateError, InvalidMessage};
 use text::first_chars;
 
 use crate::bounds::TooLong;
@@ -84,8 +84,13 @@ impl ApiFailure {
 pub(crate) fn classify(operation: &Operation<'_>, error: &kube::Error) -> ApiFailure {
     use kube::Error as E;
     let failed = |what: &str| format!("cannot {operation}: {what}");
-    if let Some(clock) = tls_error(error).and_then(clock_text) {
-        return ApiFailure::unreachable(format!("{clock} (cannot {operation})"));
+    if let Some(tls) = tls_error(error) {
+        if let Some(clock) = clock_text(tls) {
+            return ApiFailure::unreachable(format!("{clock} (cannot {operation})"));
+        }
+        if let Some(said) = tls_text(tls) {
+            return ApiFailure::unreachable(failed(&words(&said)));
+        }
     }
     match error {
         E::Api(status) => refused(operation, status.code, &status.message),
@@ -95,7 +100,7 @@ pub(crate) fn classify(operation: &Operation<'_>, error: &kube::Error) -> ApiFai
         E::ReadEvents(error) => ApiFailure::unreachable(failed(&chain(error))),
         E::Auth(error) => ApiFailure::unreachable(failed(auth_text(error))),
         E::InferKubeconfig(error) => ApiFailure::unreachable(failed(&kubeconfig_text(error))),
-        E::RustlsTls(error) => ApiFailure::unreachable(failed(&chain(error))),
+        E::RustlsTls(error) => ApiFailure::unreachable(failed(&setup_text(error))),
         E::InferConfig(_) => ApiFailure::unreachable(failed("no usable kubeconfig and not in a cluster")),
         E::ProxyProtocolUnsupported { .. } | E::ProxyProtocolDisabled { .. } => {
             ApiFailure::unreachable(failed("a proxy is configured, which is not supported"))
@@ -147,6 +152,95 @@ fn clock_text(error: &rustls::Error) -> Option<String> {
     Some(format!(
         "by this machine's clock{clock}, the API server's certificate {what}: set the clock, or renew the certificate"
     ))
+}
+
+/// Text for the other refusals of a TLS connection: what is wrong, and what to give. `None` for those that mean a broken
+/// connection.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the rest is rare, and its own words must do; rustls adds more"
+)]
+fn tls_text(error: &rustls::Error) -> Option<String> {
+    use rustls::Error as E;
+    let said = match error {
+        E::InvalidCertificate(error) => return certificate_text(error),
+        E::AlertReceived(AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion)
+        | E::PeerIncompatible(_) => {
+            "the API server and this program have no TLS algorithm in common: give the server a key of RSA, P-256, P-384 \
+             or Ed25519 (P-521 is not supported), and TLS 1.2 or 1.3"
+        }
+        E::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            "what answers there does not speak TLS: give another port as `server`, or http:// instead of https://"
+        }
+        _ => return None,
+    };
+    Some(said.to_owned())
+}
+
+/// Text for a server certificate that is refused for another reason than the clock.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the rest is rare, and its own words must do; rustls adds more"
+)]
+fn certificate_text(error: &CertificateError) -> Option<String> {
+    use CertificateError as E;
+    let what = match error {
+        E::UnknownIssuer | E::BadSignature => {
+            "no CA that is given has signed the API server's certificate: give the CA that has signed it, or that \
+             certificate itself, as certificate-authority"
+        }
+        // webpki's own errors come without a type.
+        E::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
+            "the API server's certificate is that of a CA (CA:TRUE), which is trusted only if it is given: give that very \
+             certificate as certificate-authority, or make one without CA:TRUE"
+        }
+        E::NotValidForNameContext { expected, presented } => {
+            return Some(name_text(&expected.to_str(), presented));
+        }
+        E::UnsupportedSignatureAlgorithmContext { .. }
+        | E::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "the API server's certificate is signed with an algorithm that is not supported here, such as P-521: sign it \
+             with RSA, P-256, P-384 or Ed25519, or give that very certificate as certificate-authority"
+        }
+        E::InvalidPurpose | E::InvalidPurposeContext { .. } => {
+            "the API server's certificate is not one of a server: make one with the extended key usage serverAuth"
+        }
+        E::BadEncoding | E::UnhandledCriticalExtension => "the API server's certificate cannot be read",
+        _ => return None,
+    };
+    Some(what.to_owned())
+}
+
+/// Text for a certificate with other names; webpki gives them as `DnsName("a")` and `IpAddress(10.0.0.1)`.
+fn name_text(expected: &str, presented: &[String]) -> String {
+    let names = presented.iter().filter_map(|name| name.split_once('('));
+    let names: Vec<&str> = names.map(|(_, name)| name.trim_matches(['"', ')'])).collect();
+    let remedy = if names.is_empty() {
+        "it has no names (subjectAltName); make one that has".to_owned()
+    } else {
+        format!("put one of its names into `server`, or into tls-server-name: {}", names.join(", "))
+    };
+    format!("the API server's certificate is not for {expected}: {remedy}")
+}
+
+/// Reason for which there can be no TLS at all: what the kubeconfig gives for it is of no use.
+fn setup_text(error: &RustlsTlsError) -> String {
+    use RustlsTlsError as E;
+    match error {
+        E::InvalidIdentityPem(_) | E::MissingCertificate => "the client certificate is not PEM".to_owned(),
+        E::MissingPrivateKey | E::UnknownPrivateKeyFormat => {
+            "the client key is not a private key in PEM (PKCS#1, PKCS#8 or SEC1)".to_owned()
+        }
+        E::InvalidPrivateKey(error) => {
+            format!(
+                "the client key cannot be used (RSA, P-256, P-384 and Ed25519 are supported): {}",
+                chain(error)
+            )
+        }
+        E::AddRootCertificate(_) => "the certificate-authority is not a certificate".to_owned(),
+        E::NoValidNativeRootCA(error) => format!("this machine's own CAs cannot be read: {}", chain(error)),
+        E::InvalidServerName(_) => "the tls-server-name is not the name of a server".to_owned(),
+    }
 }
 
 /// The day alone: a text that changed with every try would be logged and published each time.

@@ -56,6 +56,7 @@ mod node_facts;
 mod objects;
 mod operation;
 mod pace;
+mod pinned;
 mod probe;
 mod storage;
 mod store;

@@ -51,7 +51,7 @@ pub(crate) fn of_token(token: &str) -> Option<Validity> {
 
 /// `notBefore` and `notAfter` (RFC 5280, 4.1): the fifth field of the certificate's first part, after the optional
 /// version, the serial number, the signature's algorithm and the issuer.
-fn times_of(der: &[u8]) -> Option<(Timestamp, Timestamp)> {
+pub(crate) fn times_of(der: &[u8]) -> Option<(Timestamp, Timestamp)> {
     const VERSION: u8 = 0xa0;
     let (_, certificate, _) = element(der)?;
     let (_, mut fields, _) = element(certificate)?;

@@ -496,9 +496,24 @@ async fn tls_server(protocols: &[&str], evictions: usize) -> (SocketAddr, Arc<At
 }
 
 async fn connect_by_tls(address: SocketAddr) -> Cluster {
+    connect_trusting(address, CA).await
+}
+
+async fn connect_trusting(address: SocketAddr, root: &str) -> Cluster {
     let cluster = format!("server: \"https://{address}\", certificate-authority: ca.pem");
-    let folder = folder(&[("config", &kubeconfig(&cluster, "")), ("ca.pem", CA)]);
+    let folder = folder(&[("config", &kubeconfig(&cluster, "")), ("ca.pem", root)]);
     connect(&explicit(folder.path().join("config")), "").await.unwrap().cluster
+}
+
+#[tokio::test]
+async fn a_server_is_trusted_by_its_ca_or_its_own_certificate() {
+    let (address, _) = tls_server(&["h2"], 1).await;
+    for (root, is_trusted) in [(CA, true), (CERTIFICATE, true), (OTHER_CA, false)] {
+        let listed = list_nodes(&connect_trusting(address, root).await).await;
+        assert_eq!(listed.is_ok(), is_trusted, "{root}: {listed:?}");
+        let said = listed.err().map(|failure| failure.to_string());
+        assert!(said.is_none_or(|said| said.contains("no CA that is given has signed")));
+    }
 }
 
 #[tokio::test]

@@ -152,6 +152,43 @@ fn a_clock_that_may_be_wrong_heads_the_text() {
 }
 
 #[test]
+fn tls_that_fails_is_said_in_plain_words() {
+    use rustls::{Error as E, PeerIncompatible, pki_types::ServerName};
+    let refused = |error| E::InvalidCertificate(error);
+    let other_name = |names: &[&str]| {
+        refused(CertificateError::NotValidForNameContext {
+            expected: ServerName::try_from("10.0.0.9").unwrap(),
+            presented: names.iter().map(|&name| name.to_owned()).collect(),
+        })
+    };
+    let foreign = CertificateError::UnsupportedSignatureAlgorithmContext {
+        signature_algorithm_id: Vec::new(),
+        supported_algorithms: Vec::new(),
+    };
+    let cases = [
+        (refused(CertificateError::UnknownIssuer), "give the CA that has signed it"),
+        (refused(CertificateError::BadSignature), "give the CA that has signed it"),
+        (
+            other_name(&["DnsName(\"a.example\")", "IpAddress(::1)"]),
+            "or into tls-server-name: a.example, ::1",
+        ),
+        (other_name(&[]), "is not for 10.0.0.9: it has no names"),
+        (refused(foreign), "not supported here, such as P-521"),
+        (refused(CertificateError::InvalidPurpose), "extended key usage serverAuth"),
+        (refused(CertificateError::BadEncoding), "cannot be read"),
+        (E::AlertReceived(AlertDescription::HandshakeFailure), "P-521 is not supported"),
+        (PeerIncompatible::NoCipherSuitesInCommon.into(), "no TLS algorithm in common"),
+        (InvalidMessage::InvalidContentType.into(), "does not speak TLS"),
+    ];
+    for (tls, part) in cases {
+        let error = kube::Error::Service(Box::new(io::Error::other(tls)));
+        let failure = classify(&Operation::on_cluster("list", "nodes", ""), &error);
+        assert!(failure.is_unreachable() && failure.text().starts_with("cannot list nodes: "), "{failure}");
+        assert!(failure.text().contains(part), "{failure}");
+    }
+}
+
+#[test]
 fn what_a_kubelet_has_no_relation_to_is_gone_and_no_missing_right() {
     let said = "pods \"a\" is forbidden: User \"system:node:n\" cannot get resource \"pods\" in API group \"\" in the \
                 namespace \"d\": no relationship found between node 'n' and this object";
