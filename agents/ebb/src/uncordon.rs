@@ -102,7 +102,7 @@ async fn one(cluster: &Cluster, node: &NodeView, force: bool, mode: DryRun) -> R
 }
 
 /// Flags that choose other nodes or another cluster, so they conflict with --self.
-const OTHERS: [&str; 3] = ["nodes", "selector", "context"];
+const OTHERS: [&str; 8] = ["nodes", "selector", "context", "cluster", "user", "impersonate", "groups", "uid"];
 
 /// Flags for this device's own node.
 #[derive(Args, Debug)]

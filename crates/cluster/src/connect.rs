@@ -101,10 +101,10 @@ pub async fn connect(search: &Search, suffix: &str) -> Result<Connection, ApiFai
     };
     let late = || ApiFailure::unreachable(format!("cannot use {origin}: it could not be read within 10 s"));
     let reading = READING.try_acquire().map_err(|_| late())?;
-    let (from, context, trust) = (origin.clone(), search.context.clone(), search.trust);
+    let (from, overrides, trust) = (origin.clone(), search.overrides.clone(), search.trust);
     // Reading may hang (a network file system), and must not hold up a runtime thread.
     let loading = tokio::task::spawn_blocking(move || {
-        let description = from.load(context.as_deref(), trust);
+        let description = from.load(&overrides, trust);
         drop(reading);
         description
     });

@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use kube::Config;
-use kube::config::{AuthInfo, Cluster, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError, NamedContext};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -38,10 +38,28 @@ pub struct Search {
     pub candidates: Vec<PathBuf>,
     /// True to use at last the service account of the pod in which this process runs, if there is one.
     pub in_cluster: bool,
-    /// The context of the kubeconfig to use; `None` = its current one.
-    pub context: Option<String>,
+    /// What a person chooses instead of what the kubeconfig says.
+    pub overrides: Overrides,
     /// Which files may be read; the service account of a pod always may.
     pub trust: Trust,
+}
+
+/// What a person chooses instead of what the kubeconfig says, as kubectl's flags of these names. An empty text chooses
+/// nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// The context to use; else the current one.
+    pub context: Option<String>,
+    /// The cluster to use, by its name in the kubeconfig; else that of the context.
+    pub cluster: Option<String>,
+    /// The user whose credentials are sent, by its name in the kubeconfig; else that of the context.
+    pub user: Option<String>,
+    /// Act as this user (`--as`).
+    pub impersonate: Option<String>,
+    /// Act as a member of these groups (`--as-group`), and of none that the kubeconfig names.
+    pub groups: Vec<String>,
+    /// Act with this UID (`--as-uid`).
+    pub uid: Option<String>,
 }
 
 /// The result of a search.
@@ -104,10 +122,10 @@ impl Search {
         Self { explicit, environment, candidates, in_cluster: true, ..Self::default() }
     }
 
-    /// Uses this context instead of the kubeconfig's current one. An empty name is none, as with kubectl.
+    /// Lets a person choose instead of the kubeconfig.
     #[must_use]
-    pub fn in_context(self, context: Option<String>) -> Self {
-        Self { context: context.filter(|name| !name.is_empty()), ..self }
+    pub fn choosing(self, overrides: Overrides) -> Self {
+        Self { overrides, ..self }
     }
 
     /// Reads only files of root and of this process's user.
@@ -145,17 +163,18 @@ impl Search {
 
 impl Origin {
     /// Loads the kubeconfig. Every problem is an [`ApiFailure::Unreachable`]. Reads files, so it blocks.
-    pub(crate) fn load(&self, context: Option<&str>, trust: Trust) -> Result<Description, ApiFailure> {
+    pub(crate) fn load(&self, overrides: &Overrides, trust: Trust) -> Result<Description, ApiFailure> {
         let mut seen = Fingerprint::default();
-        let config = match (self, context) {
-            (Self::Files(paths), _) => from_files(paths, context, trust, &mut seen)?,
-            (Self::InCluster, Some(context)) => {
-                return Err(broken(self, &format!("it has no contexts, so no `{context}`")));
+        let mut config = match (self, overrides.named().next()) {
+            (Self::Files(paths), _) => from_files(paths, overrides, trust, &mut seen)?,
+            (Self::InCluster, Some((what, name))) => {
+                return Err(broken(self, &format!("it has no {what}s, so no `{name}`")));
             }
             (Self::InCluster, None) => {
                 Config::incluster().map_err(|error| ApiFailure::unreachable(format!("{self}: {error}")))?
             }
         };
+        overrides.act_as(&mut config.auth_info);
         self.describe(config, trust, seen)
     }
 
@@ -185,7 +204,10 @@ impl Origin {
         // Tokens and keys are in types of another crate that reveal them only when they are serialized.
         let user = serde_json::to_value(&config.auth_info).unwrap_or_default();
         if !are_headers(&user) {
-            return Err(broken(self, "its token holds characters that HTTP forbids"));
+            return Err(broken(self, "its token, or a name to act as, holds characters that HTTP forbids"));
+        }
+        if user.get("as").is_none() && ["as-uid", "as-groups"].iter().any(|key| user.get(key).is_some()) {
+            return Err(broken(self, "a group or UID to act with is given, and no user to act as (--as)"));
         }
         if has_encrypted_key(&user) {
             return Err(broken(
@@ -204,6 +226,31 @@ impl Origin {
     }
 }
 
+impl Overrides {
+    /// What is chosen among the names of a kubeconfig.
+    fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = [("context", &self.context), ("cluster", &self.cluster), ("user", &self.user)];
+        all.into_iter().filter_map(|(what, name)| Some((what, given(name.as_deref())?)))
+    }
+
+    /// Sets whom this user acts as.
+    fn act_as(&self, user: &mut AuthInfo) {
+        let taken = |chosen: &Option<String>, own: &mut Option<String>| {
+            *own = given(chosen.as_deref()).map(str::to_owned).or_else(|| own.take());
+        };
+        taken(&self.impersonate, &mut user.impersonate);
+        taken(&self.uid, &mut user.impersonate_uid);
+        if !self.groups.is_empty() {
+            user.impersonate_groups = Some(self.groups.clone());
+        }
+    }
+}
+
+/// The text, if there is one that is not empty.
+fn given(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
+}
+
 /// True if there is no such file. A file that cannot be inspected does not count as missing.
 fn is_missing(path: &Path) -> bool {
     fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
@@ -216,7 +263,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
 
 fn from_files(
     paths: &[PathBuf],
-    context: Option<&str>,
+    overrides: &Overrides,
     trust: Trust,
     seen: &mut Fingerprint,
 ) -> Result<Config, ApiFailure> {
@@ -227,9 +274,7 @@ fn from_files(
         let next = read_kubeconfig(path, trust)?;
         merged = merged.merge(next).map_err(|error| broken(&origin, &kubeconfig_text(&error)))?;
     }
-    if let Some(context) = context {
-        choose(&mut merged, context).map_err(|why| broken(&origin, &why))?;
-    }
+    choose(&mut merged, overrides).map_err(|why| broken(&origin, &why))?;
     // Only a proxy in the kubeconfig itself would be needed, and proxies are not supported.
     let cluster = current(&mut merged).and_then(|(cluster, _)| cluster);
     if cluster.is_some_and(|cluster| cluster.proxy_url.as_ref().is_some_and(|url| !url.is_empty())) {
@@ -372,20 +417,43 @@ fn take_tokens(user: &mut AuthInfo, trust: Trust, seen: &mut Fingerprint) -> cre
     }
 }
 
-/// Makes this context the current one.
-fn choose(kubeconfig: &mut Kubeconfig, context: &str) -> Result<(), String> {
-    let names: Vec<&str> = kubeconfig.contexts.iter().map(|named| named.name.as_str()).collect();
-    if !names.contains(&context) {
-        return Err(format!("it has no context `{context}`; there are: {}", names.join(", ")));
+/// Makes what is chosen the current context. With a cluster that is chosen no context is needed.
+fn choose(kubeconfig: &mut Kubeconfig, overrides: &Overrides) -> Result<(), String> {
+    for (what, name) in overrides.named() {
+        let there: Vec<&str> = match what {
+            "context" => kubeconfig.contexts.iter().map(|named| named.name.as_str()).collect(),
+            "cluster" => kubeconfig.clusters.iter().map(|named| named.name.as_str()).collect(),
+            _ => kubeconfig.auth_infos.iter().map(|named| named.name.as_str()).collect(),
+        };
+        if !there.contains(&name) {
+            return Err(format!("it has no {what} `{name}`; there are: {}", there.join(", ")));
+        }
     }
-    kubeconfig.current_context = Some(context.to_owned());
+    if let Some(context) = given(overrides.context.as_deref()) {
+        kubeconfig.current_context = Some(context.to_owned());
+    }
+    let (cluster, user) = (given(overrides.cluster.as_deref()), given(overrides.user.as_deref()));
+    if cluster.is_some() && kubeconfig.current_context.is_none() {
+        kubeconfig.current_context = Some(String::new());
+        kubeconfig
+            .contexts
+            .push(NamedContext { context: Some(Context::default()), ..NamedContext::default() });
+    }
+    let current = kubeconfig.current_context.as_ref();
+    let context = kubeconfig.contexts.iter_mut().find(|named| Some(&named.name) == current);
+    if let Some(context) = context.and_then(|named| named.context.as_mut()) {
+        context.cluster = cluster.unwrap_or(&context.cluster).to_owned();
+        context.user = user.map(str::to_owned).or_else(|| context.user.take());
+    }
     Ok(())
 }
 
-/// True if the texts of this user that become an `Authorization` header are valid in one.
+/// True if the texts of this user that become headers are valid in one.
 fn are_headers(user: &Value) -> bool {
     let plugin = user.pointer("/auth-provider/config").and_then(Value::as_object);
-    let texts = plugin.into_iter().flat_map(serde_json::Map::values).chain(user.get("token"));
+    let groups = user.get("as-groups").and_then(Value::as_array).into_iter().flatten();
+    let own = ["token", "as", "as-uid"].into_iter().filter_map(|key| user.get(key)).chain(groups);
+    let texts = plugin.into_iter().flat_map(serde_json::Map::values).chain(own);
     texts.filter_map(Value::as_str).all(|text| HeaderValue::from_str(text).is_ok())
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use cluster::kubeconfig::Search;
+use cluster::kubeconfig::{Overrides, Search};
 use cluster::{ApiFailure, Cluster, connect, get_node, list_nodes_selected};
 use drain::Selector;
 use drain::view::NodeView;
@@ -33,6 +33,8 @@ pub(crate) struct NodeArguments {
     /// Context of the kubeconfig; default: its current context
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
+    #[command(flatten)]
+    person: Person,
     /// Only print what would happen: `client` sends read requests only, `server` also asks the API server in dry-run
     /// mode
     #[arg(
@@ -54,6 +56,26 @@ pub(crate) struct NodeArguments {
     /// Ignored with a warning: each call has its own time limit
     #[arg(long, value_name = "DURATION", hide = true)]
     request_timeout: Option<String>,
+}
+
+/// Flags that choose a cluster and a person, each instead of what the kubeconfig says.
+#[derive(Args, Debug)]
+struct Person {
+    /// Cluster of the kubeconfig; default: that of the context
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// User of the kubeconfig whose credentials are sent; default: that of the context
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Act as this user, or as `system:serviceaccount:NAMESPACE:NAME`
+    #[arg(long = "as", value_name = "USER")]
+    impersonate: Option<String>,
+    /// Act as a member of this group; may be given several times
+    #[arg(long = "as-group", value_name = "GROUP")]
+    groups: Vec<String>,
+    /// Act with this UID
+    #[arg(long = "as-uid", value_name = "UID")]
+    uid: Option<String>,
 }
 
 impl NodeArguments {
@@ -78,13 +100,25 @@ impl NodeArguments {
                 "Warning: --request-timeout does not count: each call has its own limit, 10 s, an eviction 35 s",
             );
         }
-        let cluster = reach(self.kubeconfig.as_deref(), self.context.as_deref(), verb).await?;
+        let cluster = reach(self.kubeconfig.clone(), self.overrides(), verb).await?;
         let cluster = cluster.with_page(self.chunk_size);
         let nodes = chosen.resolve(&cluster).await?;
         if nodes.is_empty() {
             screen::say("No resources found: no node has these labels");
         }
         Ok((cluster, nodes))
+    }
+
+    fn overrides(&self) -> Overrides {
+        let Person { cluster, user, impersonate, groups, uid } = &self.person;
+        Overrides {
+            context: self.context.clone(),
+            cluster: cluster.clone(),
+            user: user.clone(),
+            impersonate: impersonate.clone(),
+            groups: groups.clone(),
+            uid: uid.clone(),
+        }
     }
 }
 
@@ -164,12 +198,13 @@ impl std::fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// The node name in `NAME`, `node/NAME`, `nodes/NAME` or `no/NAME`.
+/// The node name in `NAME`, `node/NAME`, `nodes/NAME` or `no/NAME`; the letter case of the kind does not matter.
 pub(crate) fn node_name(argument: &str) -> anyhow::Result<String> {
+    let is_node = |kind: &str| ["node", "nodes", "no"].iter().any(|name| kind.eq_ignore_ascii_case(name));
     match argument.split_once('/') {
         None if argument.is_empty() => bail!("the name of a node is empty"),
-        None | Some(("node" | "nodes" | "no", _)) => {
-            let name = argument.split_once('/').map_or(argument, |(_, name)| name);
+        None => Ok(argument.to_owned()),
+        Some((kind, name)) if is_node(kind) => {
             if name.is_empty() || name.contains('/') {
                 bail!(
                     "arguments in resource/name form must have a single resource and name, got {argument:?}"
@@ -183,12 +218,11 @@ pub(crate) fn node_name(argument: &str) -> anyhow::Result<String> {
 
 /// Makes a client from the kubeconfig of the user: `--kubeconfig`, `KUBECONFIG`, `~/.kube/config`, then k3s' own files.
 /// Sends nothing yet. `verb` appears in the audit log of the API server.
-async fn reach(kubeconfig: Option<&Path>, context: Option<&str>, verb: &str) -> Result<Cluster, ApiFailure> {
+async fn reach(kubeconfig: Option<PathBuf>, overrides: Overrides, verb: &str) -> Result<Cluster, ApiFailure> {
     let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let own = home.map(|home| home.join(".kube/config"));
     let candidates = own.into_iter().chain(below(&Root::new("/"))).collect();
-    let search = Search::with_environment(kubeconfig.map(Path::to_owned), candidates)
-        .in_context(context.map(str::to_owned));
+    let search = Search::with_environment(kubeconfig, candidates).choosing(overrides);
     Ok(connect(&search, verb).await?.cluster)
 }
 
@@ -205,9 +239,10 @@ mod tests {
     fn what_the_arguments_choose() {
         let names = |names: &[&str]| Ok(Chosen::Names(names.iter().map(|name| (*name).to_owned()).collect()));
         let selected = |text: &str| Ok(Chosen::Selected(text.parse().unwrap()));
-        let cases: [(&[&str], Option<&str>, Result<Chosen, &str>); 14] = [
+        let cases: [(&[&str], Option<&str>, Result<Chosen, &str>); 15] = [
             (&["a", "b"], None, names(&["a", "b"])),
             (&["node/a", "nodes/b", "no/c"], None, names(&["a", "b", "c"])),
+            (&["Node/a", "NODES/b", "No/c"], None, names(&["a", "b", "c"])),
             (&["a", "node/a", "b", "a"], None, names(&["a", "b"])),
             (&["a"], Some(""), names(&["a"])),
             (&[], Some("role=edge,!spare"), selected("role=edge,!spare")),

@@ -25,8 +25,10 @@ use tokio_rustls::server::TlsStream;
 
 use super::*;
 use crate::evict::would_evict;
+use crate::kubeconfig::Overrides;
 use crate::nodes::{get_node, list_nodes};
 use crate::testing::{at, pod_with_volume_on, soon, still_cluster};
+use trust::Trust;
 
 const CA: &str = include_str!("tests/ca.pem");
 const OTHER_CA: &str = include_str!("tests/other-ca.pem");
@@ -193,8 +195,10 @@ async fn only_the_proxy_of_the_chosen_cluster_counts() {
                  contexts: [{name: a, context: {cluster: a, user: u}}, {name: b, context: {cluster: b, user: u}}, \
                  {name: p, context: {cluster: p, user: u}}]\n";
     let folder = folder(&[("three", three)]);
-    let search =
-        |context: Option<&str>| explicit(folder.path().join("three")).in_context(context.map(str::to_owned));
+    let search = |context: Option<&str>| {
+        explicit(folder.path().join("three"))
+            .choosing(Overrides { context: context.map(str::to_owned), ..Overrides::default() })
+    };
     for (context, port) in [(None, "127.0.0.1:1"), (Some("b"), "127.0.0.1:2")] {
         let connection = connect(&search(context), "").await.unwrap();
         let failure = soon(get_node(&connection.cluster, "n")).await.unwrap_err();
@@ -251,6 +255,72 @@ async fn which_credentials_of_a_user_are_sent() {
     }
 }
 
+/// What a person chooses comes before the kubeconfig, each by itself; kubectl's flags mean the same.
+#[test]
+fn what_a_person_chooses_comes_before_the_kubeconfig() {
+    let two = "clusters: [{name: a, cluster: {server: 'http://a.invalid'}}, \
+               {name: b, cluster: {server: 'http://b.invalid'}}]\n\
+               users: [{name: u, user: {token: u}}, \
+               {name: w, user: {token: w, as: boss, as-uid: '7', as-groups: [g]}}]\n\
+               contexts: [{name: au, context: {cluster: a, user: u}}, {name: bw, context: {cluster: b, user: w}}]\n";
+    let folder = folder(&[("none", two), ("two", &format!("current-context: au\n{two}"))]);
+    // Context, cluster, user; whom to act as, UID, groups.
+    let cases: [(&str, [&str; 5], &[&str], &str); 17] = [
+        ("two", ["", "", "", "", ""], &[], "a u null null null"),
+        ("two", ["bw", "", "", "", ""], &[], "b w boss 7 g"),
+        ("two", ["", "b", "", "", ""], &[], "b u null null null"),
+        ("two", ["", "", "w", "", ""], &[], "a w boss 7 g"),
+        ("two", ["bw", "a", "u", "", ""], &[], "a u null null null"),
+        ("two", ["", "", "", "me", ""], &["x", "y"], "a u me null x,y"),
+        ("two", ["bw", "", "", "me", ""], &[], "b w me 7 g"),
+        ("two", ["bw", "", "", "", "9"], &["x"], "b w boss 9 x"),
+        ("none", ["", "b", "u", "", ""], &[], "b u null null null"),
+        ("none", ["", "b", "", "", ""], &[], "b null null null null"),
+        ("none", ["", "", "u", "", ""], &[], "has no current-context"),
+        ("two", ["x", "", "", "", ""], &[], "it has no context `x`; there are: au, bw"),
+        ("two", ["", "x", "", "", ""], &[], "it has no cluster `x`; there are: a, b"),
+        ("two", ["", "", "x", "", ""], &[], "it has no user `x`; there are: u, w"),
+        ("two", ["", "", "", "", "9"], &[], "no user to act as (--as)"),
+        ("two", ["", "", "", "", ""], &["x"], "no user to act as (--as)"),
+        ("two", ["", "", "", "me", ""], &["x\ny"], "holds characters that HTTP forbids"),
+    ];
+    for (file, [context, cluster, user, impersonate, uid], groups, expected) in cases {
+        let some = |text: &str| Some(text.to_owned());
+        let overrides = Overrides {
+            context: some(context),
+            cluster: some(cluster),
+            user: some(user),
+            impersonate: some(impersonate),
+            groups: groups.iter().map(|&group| group.to_owned()).collect(),
+            uid: some(uid),
+        };
+        let loaded = Origin::Files(vec![folder.path().join(file)]).load(&overrides, Trust::Anybody);
+        let seen = loaded.map(|found| {
+            let user = serde_json::to_value(found.config.auth_info).unwrap();
+            let field = |name| user[name].as_str().unwrap_or("null").to_owned();
+            let groups = user["as-groups"].as_array().map(|groups| {
+                groups.iter().map(|group| group.as_str().unwrap()).collect::<Vec<_>>().join(",")
+            });
+            let server = found.config.cluster_url.host().unwrap()[..1].to_owned();
+            let shown = [
+                server,
+                field("token"),
+                field("as"),
+                field("as-uid"),
+                groups.unwrap_or_else(|| "null".to_owned()),
+            ];
+            shown.join(" ")
+        });
+        match seen {
+            Ok(seen) => assert_eq!(seen, expected, "{overrides:?}"),
+            Err(failure) => assert!(failure.text().contains(expected), "{overrides:?}: {failure}"),
+        }
+    }
+    let refused = Origin::InCluster
+        .load(&Overrides { user: Some("w".to_owned()), ..Overrides::default() }, Trust::Anybody);
+    assert!(refused.is_err_and(|failure| failure.text().ends_with("it has no users, so no `w`")));
+}
+
 /// The inline token may have ended when the file comes.
 #[tokio::test]
 async fn a_token_file_that_comes_later_is_noticed() {
@@ -302,7 +372,7 @@ async fn several_files_are_merged_and_a_change_is_seen() {
     let folder = folder(&[("a", "current-context: ''\n"), ("b", &fake.kubeconfig())]);
     let (a, b) = (folder.path().join("a"), folder.path().join("b"));
     let environment = Some(format!("{}:{}", a.display(), b.display()).into());
-    let search = Search { environment, ..Search::default() }.in_context(Some(String::new()));
+    let search = Search { environment, ..Search::default() };
     let connection = connect(&search, "drain").await.unwrap();
     assert_eq!(list_nodes(&connection.cluster).await.unwrap().len(), 1);
     assert_eq!(fake.requests().recent()[0].user_agent, concat!("ebb/", env!("CARGO_PKG_VERSION"), " drain"));
