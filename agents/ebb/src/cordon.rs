@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use cluster::cordon::PriorCordon;
-use cluster::{Cluster, CordonFailure, cordon, would_cordon};
+use cluster::cordon::{Marks, PriorCordon, cordon_marked};
+use cluster::{Cluster, CordonFailure, would_cordon};
 use drain::view::NodeView;
 
 use crate::drain::owner;
@@ -32,7 +32,12 @@ pub(crate) fn run(arguments: &CordonArguments) -> anyhow::Result<ExitCode> {
         let mut code = ExitCode::SUCCESS;
         for node in &nodes {
             match one(&cluster, node, &arguments.reason, mode).await {
-                Ok(before) => screen::line(&cordoned(&node.name, before, mode)),
+                Ok((before, refusal)) => {
+                    screen::line(&cordoned(&node.name, before, mode));
+                    if let Some(refusal) = refusal {
+                        screen::say(&unmarked(&node.name, &refusal));
+                    }
+                }
                 Err(failure) => {
                     screen::say(&format!("error: unable to cordon node {:?}: {failure}", node.name));
                     code = ExitCode::FAILURE;
@@ -43,18 +48,31 @@ pub(crate) fn run(arguments: &CordonArguments) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Cordons one node. Returns its state before, and why the annotations were refused if they were.
 async fn one(
     cluster: &Cluster,
     node: &NodeView,
     reason: &str,
     mode: DryRun,
-) -> Result<PriorCordon, CordonFailure> {
-    match mode {
-        DryRun::None => cordon(cluster, &node.name, &owner(), reason).await.map(|cordoned| cordoned.before()),
-        DryRun::Client if node.cordoned => Ok(PriorCordon::Foreign),
-        DryRun::Client => Ok(PriorCordon::Schedulable),
-        DryRun::Server => would_cordon(cluster, &node.name, &owner(), reason).await,
-    }
+) -> Result<(PriorCordon, Option<String>), CordonFailure> {
+    let before = match mode {
+        DryRun::None => {
+            let cordoned = cordon_marked(cluster, &node.name, &owner(), reason, Marks::Wished).await?;
+            return Ok((cordoned.before(), cordoned.unmarked().map(str::to_owned)));
+        }
+        DryRun::Client if node.cordoned => PriorCordon::Foreign,
+        DryRun::Client => PriorCordon::Schedulable,
+        DryRun::Server => would_cordon(cluster, &node.name, &owner(), reason).await?,
+    };
+    Ok((before, None))
+}
+
+/// The warning about a cordon whose annotations were refused.
+pub(crate) fn unmarked(node: &str, refusal: &str) -> String {
+    format!(
+        "Warning: node/{node} is cordoned without ebb's annotations, so nothing on it says who has cordoned it, and why: \
+         they were refused: {refusal}"
+    )
 }
 
 /// kubectl's line for a cordoned node.

@@ -17,6 +17,7 @@ pub(crate) mod testing;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use cluster::cordon::Marks;
 use cluster::{Cluster, Drainer};
 use drain::Moment;
 use drain::view::NodeView;
@@ -119,7 +120,9 @@ impl Command {
         };
         Self {
             jobs: nodes.iter().map(|node| Job::new(cluster, node, NodeReporter::new(style))).collect(),
-            drainer: Drainer::new(cluster.clone(), policy.clone()).owned_by(&options.owner, &options.reason),
+            drainer: Drainer::new(cluster.clone(), policy.clone())
+                .owned_by(&options.owner, &options.reason)
+                .marked(Marks::Wished),
             undo: options.uncordon_on_failure.then(|| options.owner.clone()),
             parallel: options.parallel,
             screen,

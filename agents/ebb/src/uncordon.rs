@@ -90,6 +90,13 @@ async fn one(cluster: &Cluster, node: &NodeView, force: bool, mode: DryRun) -> R
     }
     match uncordon_any(cluster, &node.name).await {
         Ok(Uncordoned::Changed) => Ok(already(true)),
+        Ok(Uncordoned::AnnotationsStay) => {
+            screen::say(&format!(
+                "Warning: the annotations of the old cordon stay on node/{}: an admission policy refused to remove them",
+                node.name
+            ));
+            Ok(already(true))
+        }
         Ok(
             Uncordoned::AlreadySchedulable
             | Uncordoned::AnnotationRemoved
@@ -169,7 +176,7 @@ async fn lift(cluster: &Cluster, node: &NodeView, force: bool) -> anyhow::Result
         uncordon(cluster, &node.name, ZEDKUBE).await?
     };
     match result {
-        Uncordoned::Changed => Ok(true),
+        Uncordoned::Changed | Uncordoned::AnnotationsStay => Ok(true),
         Uncordoned::AnnotationRemoved | Uncordoned::NotOurs | Uncordoned::AlreadySchedulable => Ok(false),
         Uncordoned::StaysCordoned => bail!(
             "node {:?} stays cordoned: annotation ebb.dev/keep-cordoned is on it, or another user has cordoned it after \

@@ -25,11 +25,22 @@ use crate::wire::Cluster;
 /// Longest reason in an annotation, in bytes.
 const LONGEST_REASON: usize = 1024;
 
-/// Evidence that the node takes no new pods. Only [`cordon`] makes it, and every eviction needs it.
+/// Whether a cordon needs our annotations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marks {
+    /// Without them the node is not changed: an agent knows its own cordon by them.
+    Required,
+    /// Where an admission policy refuses them, `spec.unschedulable` alone is changed, as kubectl does: for a person, who
+    /// is told.
+    Wished,
+}
+
+/// Evidence that the node takes no new pods. Only [`cordon`] and the like make it, and every eviction needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cordoned {
     node: NodeView,
     before: PriorCordon,
+    unmarked: Option<String>,
 }
 
 /// The state of the node before our cordon.
@@ -53,6 +64,8 @@ pub enum Uncordoned {
     /// Our annotations are removed and the node stays cordoned, because annotation `ebb.dev/keep-cordoned` is there, or
     /// another party has cordoned the node after us.
     StaysCordoned,
+    /// The node is uncordoned; an admission policy refused to remove our annotations ([`uncordon_any`] only).
+    AnnotationsStay,
     /// The node had no cordon of ours.
     NotOurs,
     /// The node was not cordoned at all ([`uncordon_any`] only).
@@ -90,6 +103,12 @@ impl Cordoned {
     pub fn before(&self) -> PriorCordon {
         self.before
     }
+
+    /// Why the node has no annotations of ours: they were refused ([`Marks::Wished`] only). `None` if it has them, or its
+    /// cordon is not ours.
+    pub fn unmarked(&self) -> Option<&str> {
+        self.unmarked.as_deref()
+    }
 }
 
 impl fmt::Display for Cordoned {
@@ -122,37 +141,59 @@ pub async fn cordon_in_group(
     reason: &str,
     slots_group: Option<&str>,
 ) -> Result<Cordoned, CordonFailure> {
-    let (node, before) = set_cordon(cluster, node, owner, reason, slots_group, DryRun::No).await?;
-    Ok(Cordoned { node, before })
+    set_cordon(
+        cluster,
+        node,
+        &Order { owner, reason, slots_group, marks: Marks::Required, dry_run: DryRun::No },
+    )
+    .await
 }
 
-/// Tries what [`cordon`] would do; the server checks the patch and discards it (`dryRun=All`): two calls, or one for a
-/// node that is cordoned already. The result is not a [`Cordoned`], so it allows no eviction.
+/// As [`cordon`]. If the patch is refused and the annotations are only wished, it is tried once more without them: three
+/// calls.
+pub async fn cordon_marked(
+    cluster: &Cluster,
+    node: &str,
+    owner: &str,
+    reason: &str,
+    marks: Marks,
+) -> Result<Cordoned, CordonFailure> {
+    set_cordon(cluster, node, &Order { owner, reason, slots_group: None, marks, dry_run: DryRun::No }).await
+}
+
+/// Tries what [`cordon_marked`] would do for a person; the server checks the patch and discards it (`dryRun=All`). The
+/// result is not a [`Cordoned`], so it allows no eviction.
 pub async fn would_cordon(
     cluster: &Cluster,
     node: &str,
     owner: &str,
     reason: &str,
 ) -> Result<PriorCordon, CordonFailure> {
-    set_cordon(cluster, node, owner, reason, None, DryRun::Yes).await.map(|(_, before)| before)
+    let order = Order { owner, reason, slots_group: None, marks: Marks::Wished, dry_run: DryRun::Yes };
+    set_cordon(cluster, node, &order).await.map(|cordoned| cordoned.before)
 }
 
-async fn set_cordon(
-    cluster: &Cluster,
-    node: &str,
-    owner: &str,
-    reason: &str,
-    slots_group: Option<&str>,
+/// How a node is to be cordoned.
+#[derive(Clone, Copy)]
+struct Order<'a> {
+    owner: &'a str,
+    reason: &'a str,
+    slots_group: Option<&'a str>,
+    marks: Marks,
     dry_run: DryRun,
-) -> Result<(NodeView, PriorCordon), CordonFailure> {
-    let (manager, reason) = (field_manager(owner), shown_reason(reason));
+}
+
+async fn set_cordon(cluster: &Cluster, node: &str, order: &Order<'_>) -> Result<Cordoned, CordonFailure> {
+    let Order { owner, slots_group, marks, dry_run, .. } = *order;
+    let (manager, reason) = (field_manager(owner), shown_reason(order.reason));
     let whole = Change {
         spec: Some(json!({"unschedulable": true})),
-        annotations: json!({CORDONED_BY: owner, CORDON_REASON: reason, SLOTS_GROUP: slots_group}),
+        annotations: Some(json!({CORDONED_BY: owner, CORDON_REASON: reason, SLOTS_GROUP: slots_group})),
         manager,
         dry_run,
     };
-    let reason_only = Change { spec: None, annotations: json!({CORDON_REASON: reason}), manager, dry_run };
+    let reason_only =
+        Change { spec: None, annotations: Some(json!({CORDON_REASON: reason})), manager, dry_run };
     for _ in 0..TRIES {
         let found = match read_node(cluster, node).await {
             Ok(found) => found,
@@ -166,18 +207,19 @@ async fn set_cordon(
         let is_outdated = renews_reason(owner)
             && dry_run == DryRun::No
             && annotation(&found.metadata, CORDON_REASON) != Some(&reason);
+        let cordoned = |node: &Node, unmarked| Cordoned { node: by_field(node), before, unmarked };
         let change = match before {
             PriorCordon::Schedulable => &whole,
             PriorCordon::Ours if is_outdated => &reason_only,
-            PriorCordon::Ours | PriorCordon::Foreign => return Ok((by_field(&found), before)),
+            PriorCordon::Ours | PriorCordon::Foreign => return Ok(cordoned(&found, None)),
         };
-        match patch(cluster, &found, change).await {
-            Ok(changed) => return Ok((by_field(&changed), before)),
+        match patch_marked(cluster, &found, change, marks).await {
+            Ok((changed, unmarked)) => return Ok(cordoned(&changed, unmarked)),
             Err(ApiFailure::Conflict { .. }) => {}
             // The cordon is there, and its reason is only a text for people: no drain waits for it.
             Err(failure) if before == PriorCordon::Ours => {
                 tracing::warn!("the reason of our cordon of node {node} stays the old one: {failure}");
-                return Ok((by_field(&found), before));
+                return Ok(cordoned(&found, None));
             }
             Err(failure) => return Err(cordon_failure(node, failure)),
         }
@@ -195,11 +237,12 @@ pub async fn uncordon(cluster: &Cluster, node: &str, owner: &str) -> Result<Unco
         UncordonChange::LeaveCordoned => Uncordoned::StaysCordoned,
         UncordonChange::Nothing => Uncordoned::NotOurs,
     };
-    lift_cordon(cluster, node, field_manager(owner), decide).await
+    lift_cordon(cluster, node, field_manager(owner), Marks::Required, decide).await
 }
 
 /// Removes the cordon, whoever has set it, because a person has ordered that; annotations that name an owner are removed
-/// as well. Two calls, or one for a node without cordon and annotations. After a conflict it reads again at once.
+/// as well, if no admission policy refuses that. Two or three calls, or one for a node without cordon and annotations.
+/// After a conflict it reads again at once.
 pub async fn uncordon_any(cluster: &Cluster, node: &str) -> Result<Uncordoned, ApiFailure> {
     let decide = |node: &Node, _: &Claims| {
         let is_marked =
@@ -210,13 +253,14 @@ pub async fn uncordon_any(cluster: &Cluster, node: &str) -> Result<Uncordoned, A
             (false, false) => Uncordoned::AlreadySchedulable,
         }
     };
-    lift_cordon(cluster, node, field_manager("ebb:"), decide).await
+    lift_cordon(cluster, node, field_manager("ebb:"), Marks::Wished, decide).await
 }
 
 async fn lift_cordon(
     cluster: &Cluster,
     node: &str,
     manager: &'static str,
+    marks: Marks,
     decide: impl Fn(&Node, &Claims) -> Uncordoned,
 ) -> Result<Uncordoned, ApiFailure> {
     for _ in 0..TRIES {
@@ -229,14 +273,17 @@ async fn lift_cordon(
         let spec = match outcome {
             Uncordoned::Changed => Some(json!({"unschedulable": null})),
             Uncordoned::AnnotationRemoved | Uncordoned::StaysCordoned => None,
-            Uncordoned::NotOurs | Uncordoned::AlreadySchedulable | Uncordoned::NodeGone => {
-                return Ok(outcome);
-            }
+            Uncordoned::NotOurs
+            | Uncordoned::AlreadySchedulable
+            | Uncordoned::AnnotationsStay
+            | Uncordoned::NodeGone => return Ok(outcome),
         };
         let annotations =
-            json!({CORDONED_BY: null, CORDON_REASON: null, ADOPTED_FROM: null, SLOTS_GROUP: null});
-        match patch(cluster, &found, &Change { spec, annotations, manager, dry_run: DryRun::No }).await {
-            Ok(_) => return Ok(outcome),
+            Some(json!({CORDONED_BY: null, CORDON_REASON: null, ADOPTED_FROM: null, SLOTS_GROUP: null}));
+        let change = Change { spec, annotations, manager, dry_run: DryRun::No };
+        match patch_marked(cluster, &found, &change, marks).await {
+            Ok((_, None)) => return Ok(outcome),
+            Ok((_, Some(_))) => return Ok(Uncordoned::AnnotationsStay),
             Err(ApiFailure::NotFound { .. }) => return Ok(Uncordoned::NodeGone),
             Err(ApiFailure::Conflict { .. }) => {}
             Err(failure) => return Err(failure),
@@ -272,11 +319,11 @@ pub async fn adopt(
         };
         let change = Change {
             spec: None,
-            annotations: json!({
+            annotations: Some(json!({
                 CORDONED_BY: owner,
                 CORDON_REASON: shown_reason(reason),
                 ADOPTED_FROM: adopted_from,
-            }),
+            })),
             manager: field_manager(owner),
             dry_run: DryRun::No,
         };
@@ -325,22 +372,48 @@ fn by_field(node: &Node) -> NodeView {
 }
 
 /// The content of a patch; null removes a field.
+#[derive(Clone)]
 struct Change {
     spec: Option<Value>,
-    annotations: Value,
+    annotations: Option<Value>,
     /// The field manager under which the server records the change.
     manager: &'static str,
     dry_run: DryRun,
+}
+
+/// Sends the patch. If it is refused and the annotations are only wished, sends it without them, and returns the refusal
+/// beside the node; if that is refused as well, the first refusal is the failure.
+async fn patch_marked(
+    cluster: &Cluster,
+    node: &Node,
+    change: &Change,
+    marks: Marks,
+) -> Result<(Node, Option<String>), ApiFailure> {
+    let refusal = match patch(cluster, node, change).await {
+        Ok(changed) => return Ok((changed, None)),
+        Err(refusal @ (ApiFailure::Denied { .. } | ApiFailure::Other { .. }))
+            if marks == Marks::Wished && change.spec.is_some() =>
+        {
+            refusal
+        }
+        Err(failure) => return Err(failure),
+    };
+    match patch(cluster, node, &Change { annotations: None, ..change.clone() }).await {
+        // The right to patch nodes is there, as this answer shows.
+        Ok(changed) => Ok((changed, refusal.text().split("; needs the right to ").next().map(str::to_owned))),
+        Err(ApiFailure::Denied { .. } | ApiFailure::Other { .. }) => Err(refusal),
+        Err(failure) => Err(failure),
+    }
 }
 
 async fn patch(cluster: &Cluster, node: &Node, change: &Change) -> Result<Node, ApiFailure> {
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let operation = Operation::on_cluster("patch", "nodes", name);
     let version = version(&operation, &node.metadata)?;
-    let mut body = json!({"metadata": {"resourceVersion": version, "annotations": change.annotations}});
-    if let (Some(spec), Some(body)) = (&change.spec, body.as_object_mut()) {
-        body.insert("spec".to_owned(), spec.clone());
-    }
+    let mut metadata = json!({"resourceVersion": version});
+    insert(&mut metadata, "annotations", change.annotations.as_ref());
+    let mut body = json!({"metadata": metadata});
+    insert(&mut body, "spec", change.spec.as_ref());
     let params = PatchParams {
         dry_run: change.dry_run == DryRun::Yes,
         field_manager: Some(change.manager.to_owned()),
@@ -348,6 +421,13 @@ async fn patch(cluster: &Cluster, node: &Node, change: &Change) -> Result<Node, 
     };
     let request = Request::new(PATH).patch(name, &params, &Patch::Merge(body));
     cluster.fetch(&operation, request).await
+}
+
+/// Adds a field that is there: a null would remove all that is in it.
+fn insert(object: &mut Value, field: &str, value: Option<&Value>) {
+    if let (Some(object), Some(value)) = (object.as_object_mut(), value) {
+        object.insert(field.to_owned(), value.clone());
+    }
 }
 
 fn cordon_failure(node: &str, failure: ApiFailure) -> CordonFailure {

@@ -8,7 +8,7 @@ use drain::{Effect, Event, Moment, Outcome, Policy, Record, State, step};
 use futures::future::BoxFuture;
 
 use crate::clock::{Clock, boot_time};
-use crate::cordon::{CordonFailure, Cordoned, cordon};
+use crate::cordon::{CordonFailure, Cordoned, Marks, cordon_marked};
 use crate::driver::Driver;
 use crate::failure::ApiFailure;
 use crate::wire::Cluster;
@@ -41,6 +41,7 @@ pub struct Drainer {
     policy: Policy,
     owner: String,
     reason: String,
+    marks: Marks,
     clock: Clock,
     record: Option<Record>,
 }
@@ -53,6 +54,7 @@ impl Drainer {
             policy,
             owner: "ebb".to_owned(),
             reason: "drain".to_owned(),
+            marks: Marks::Required,
             clock: boot_time,
             record: None,
         }
@@ -64,6 +66,12 @@ impl Drainer {
         owner.clone_into(&mut self.owner);
         reason.clone_into(&mut self.reason);
         self
+    }
+
+    /// Says whether the cordon needs the annotations; they are required otherwise.
+    #[must_use]
+    pub fn marked(self, marks: Marks) -> Self {
+        Self { marks, ..self }
     }
 
     /// Continues an attempt that another process began in this boot, with its deadline and its history.
@@ -85,7 +93,7 @@ impl Drainer {
     /// # Errors
     /// The node does not exist, or the call failed.
     pub async fn cordon(&self, node: &str) -> Result<Cordoned, CordonFailure> {
-        cordon(&self.cluster, node, &self.owner, &self.reason).await
+        cordon_marked(&self.cluster, node, &self.owner, &self.reason, self.marks).await
     }
 
     /// Cordons the node and evicts its pods, until the final check finds no pod that should leave, or the attempt has

@@ -4,7 +4,7 @@ use std::fmt;
 
 use cluster::cordon::PriorCordon;
 use cluster::drainer::Drain;
-use cluster::{ApiFailure, Cluster, CordonFailure, Cordoned, Drainer, Uncordoned, uncordon};
+use cluster::{ApiFailure, Cluster, CordonFailure, Cordoned, Drainer, Uncordoned, uncordon, uncordon_any};
 use drain::progress::attempt;
 use drain::view::NodeView;
 use drain::{Moment, Outcome};
@@ -14,6 +14,7 @@ use runtime::clock::boot_millis;
 
 use super::ending::{Ending, failed, interrupted};
 use super::reporter::{NodeDrainView, NodeReporter};
+use crate::cordon::unmarked;
 use crate::screen::Print;
 
 /// Number of changes that are applied before the screen is updated again.
@@ -25,6 +26,8 @@ pub(crate) struct Job {
     pub(crate) name: String,
     /// True if the node was cordoned already before this command.
     pub(crate) was_cordoned: bool,
+    /// True if this command has cordoned it, and the annotation that says so was refused.
+    is_unmarked: bool,
     pub(crate) view: NodeDrainView,
     pub(crate) reporter: NodeReporter,
     pub(crate) ending: Option<Ending>,
@@ -68,6 +71,7 @@ impl Job {
             cluster: cluster.clone(),
             name: node.name.clone(),
             was_cordoned: node.cordoned,
+            is_unmarked: false,
             view: NodeDrainView::default(),
             reporter,
             ending: None,
@@ -85,9 +89,14 @@ impl Job {
         match drainer.cordon(&self.name).await {
             Ok(cordoned) => {
                 self.was_cordoned = cordoned.before() != PriorCordon::Schedulable;
-                self.stage = Stage::Cordoned(Box::new(cordoned));
                 let already = if self.was_cordoned { "already " } else { "" };
-                vec![Print::Out(format!("node/{} {already}cordoned", self.name))]
+                let mut prints = vec![Print::Out(format!("node/{} {already}cordoned", self.name))];
+                if let Some(refusal) = cordoned.unmarked() {
+                    self.is_unmarked = true;
+                    prints.push(Print::Err(unmarked(&self.name, refusal)));
+                }
+                self.stage = Stage::Cordoned(Box::new(cordoned));
+                prints
             }
             Err(failure) => {
                 let text = format!("error: unable to cordon node {:?}: {failure}", self.name);
@@ -183,7 +192,7 @@ impl Job {
         self.stage = Stage::Over;
         let name = &self.name;
         match result {
-            Ok(Uncordoned::Changed) => {
+            Ok(Uncordoned::Changed | Uncordoned::AnnotationsStay) => {
                 self.uncordoned = true;
                 vec![Print::Out(format!("node/{name} uncordoned"))]
             }
@@ -226,7 +235,15 @@ impl Job {
         self.stage = match undo {
             Some(owner) => {
                 let (cluster, name, owner) = (self.cluster.clone(), self.name.clone(), owner.to_owned());
-                Stage::Uncordoning(Box::pin(async move { uncordon(&cluster, &name, &owner).await }))
+                let is_unmarked = self.is_unmarked;
+                Stage::Uncordoning(Box::pin(async move {
+                    // No annotation says whose it is: this command knows.
+                    if is_unmarked {
+                        uncordon_any(&cluster, &name).await
+                    } else {
+                        uncordon(&cluster, &name, &owner).await
+                    }
+                }))
             }
             None => Stage::Over,
         };

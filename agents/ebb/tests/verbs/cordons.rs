@@ -1,6 +1,7 @@
 //! `ebb cordon` and `ebb uncordon`.
 
 use anyhow::Result;
+use fake_cluster::{Effect, Fault, Reply};
 use serde_json::Value;
 
 use crate::site::Site;
@@ -61,6 +62,40 @@ async fn nodes_by_label_and_one_that_fails_among_them() -> Result<()> {
     let said = site.ebb("uncordon edge-a edge-c").await?;
     assert_eq!((said.code, said.out.as_str()), (1, "node/edge-c already uncordoned\n"));
     assert!(said.err.starts_with("error: unable to uncordon node \"edge-a\": "), "{said:?}");
+    Ok(())
+}
+
+/// An admission policy lets only `spec.unschedulable` change.
+#[tokio::test]
+async fn a_cordon_without_annotations_is_said_and_lifted_as_any_other() -> Result<()> {
+    let site = Site::quick()?;
+    site.guarded_pod("web-0", "edge-a")?;
+    let refuse_annotations = || {
+        let denied = Reply::policy_denial("nodes", "edge-a", "only spec.unschedulable may change");
+        site.cluster.faults().add(Fault::on("patch", "nodes", Effect::Answer(denied)));
+    };
+    for (words, code, is_cordoned) in [
+        ("cordon edge-a", 0, true),
+        ("uncordon edge-a", 0, false),
+        ("drain edge-a --timeout 300ms --uncordon-on-failure", 1, false),
+        ("drain edge-a --timeout 300ms", 1, true),
+    ] {
+        if !words.starts_with("uncordon") {
+            refuse_annotations();
+        }
+        let said = site.ebb(words).await?;
+        assert_eq!((said.code, site.is_cordoned("edge-a")), (code, is_cordoned), "{words}: {said:?}");
+        let is_told = said.err.contains("Warning: node/edge-a is cordoned without ebb's annotations")
+            && said.err.contains("only spec.unschedulable may change")
+            && !said.err.contains("needs the right");
+        assert_eq!(is_told, !words.starts_with("uncordon"), "{words}: {said:?}");
+        assert_eq!(site.node("edge-a")["metadata"]["annotations"]["ebb.dev/cordoned-by"], Value::Null);
+    }
+    site.cordon("edge-a", "ebb:somebody")?;
+    refuse_annotations();
+    let said = site.ebb("uncordon edge-a").await?;
+    assert_eq!((said.code, said.out.as_str()), (0, "node/edge-a uncordoned\n"), "{said:?}");
+    assert!(said.err.contains("annotations of the old cordon stay on node/edge-a"), "{said:?}");
     Ok(())
 }
 

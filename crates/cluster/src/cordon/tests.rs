@@ -12,6 +12,12 @@ fn marks(fake: &FakeCluster) -> (Option<Value>, Option<Value>, Option<Value>) {
     (node["spec"].get("unschedulable").cloned(), annotation(CORDONED_BY), annotation(CORDON_REASON))
 }
 
+/// As [`marks`], with a node that was never cordoned as one that is not.
+fn marks_of(fake: &FakeCluster) -> (bool, Option<Value>, Option<Value>) {
+    let (field, by, why) = marks(fake);
+    (field.and_then(|field| field.as_bool()).unwrap_or(false), by, why)
+}
+
 fn mark(fake: &FakeCluster, unschedulable: bool, owner: Option<&str>) {
     fake.edit("nodes", "", "edge-a", |node| {
         node["spec"]["unschedulable"] = json!(unschedulable);
@@ -120,8 +126,7 @@ async fn a_person_lifts_any_cordon() {
         }
         let said = uncordon_any(&cluster, "edge-a").await.unwrap();
         assert_eq!(said, expected, "{unschedulable} {owner:?} {reason:?}");
-        let (field, by, why) = marks(&fake);
-        assert_eq!((field.and_then(|field| field.as_bool()).unwrap_or(false), by, why), (false, None, None));
+        assert_eq!(marks_of(&fake), (false, None, None));
         assert_eq!(fake.requests().count("ebb/", "*", "nodes"), calls, "{owner:?} {reason:?}");
     }
 }
@@ -158,6 +163,52 @@ async fn a_dry_run_of_a_cordon_is_checked_by_the_server() {
         assert_eq!(would_cordon(&cluster, "edge-a", "zedkube", "reboot").await, Ok(expected));
         assert_eq!(fake.requests().count("ebb/", "*", "nodes"), 1, "{owner:?}");
     }
+}
+
+/// A policy lets only `spec.unschedulable` change. A person's cordon goes without annotations, as kubectl's; an agent's
+/// does not, because it would not know its own.
+#[tokio::test]
+async fn a_person_cordons_where_only_the_field_may_change() {
+    let refusals = [
+        Reply::policy_denial("nodes", "edge-a", "only spec.unschedulable"),
+        Reply::webhook_denial(422, "nodes.example", "no annotations"),
+        Reply::webhook_denial(400, "nodes.example", "no annotations"),
+    ];
+    for refusal in refusals {
+        for (marks, times, is_cordoned) in
+            [(Marks::Wished, 1, true), (Marks::Wished, 2, false), (Marks::Required, 1, false)]
+        {
+            let (fake, cluster) = still_cluster();
+            fake.faults().add(Fault::on("patch", "nodes", Effect::Answer(refusal.clone())).times(times));
+            let cordoned = cordon_marked(&cluster, "edge-a", "ebb:eve", "disk", marks).await;
+            assert_eq!(marks_of(&fake), (is_cordoned, None, None), "{marks:?} {times}");
+            match cordoned {
+                Ok(cordoned) => {
+                    assert!(is_cordoned && cordoned.before() == PriorCordon::Schedulable, "{cordoned:?}");
+                    let why = cordoned.unmarked().unwrap();
+                    assert!(why.contains("denied") && !why.contains("needs the right"), "{why}");
+                    let body = last(&fake, "patch", "nodes").body;
+                    assert!(!String::from_utf8_lossy(&body).contains("annotations"), "{body:?}");
+                }
+                Err(failure) => assert!(!is_cordoned && failure.to_string().contains("denied"), "{failure}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_person_uncordons_where_only_the_field_may_change() {
+    let denied = Reply::policy_denial("nodes", "edge-a", "only spec.unschedulable");
+    let (fake, cluster) = still_cluster();
+    mark(&fake, true, Some("ebb:eve"));
+    let fault = || Fault::on("patch", "nodes", Effect::Answer(denied.clone()));
+    fake.faults().add(fault().times(1));
+    uncordon(&cluster, "edge-a", "ebb:eve").await.unwrap_err();
+    fake.faults().add(fault().times(2));
+    uncordon_any(&cluster, "edge-a").await.unwrap_err();
+    fake.faults().add(fault().times(1));
+    assert_eq!(uncordon_any(&cluster, "edge-a").await, Ok(Uncordoned::AnnotationsStay));
+    assert_eq!(marks_of(&fake), (false, Some(json!("ebb:eve")), None));
 }
 
 #[tokio::test]
