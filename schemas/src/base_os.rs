@@ -1,6 +1,8 @@
 //! Topics about images of the device: which image is wanted, how far it is installed, and what holds its activation
 //! back.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +32,33 @@ impl SwState {
     pub const LOADED: Self = Self(108);
     /// The image is written to the other partition.
     pub const INSTALLED: Self = Self(111);
+
+    /// EVE's names, from 100 on.
+    const NAMES: [&str; 12] = [
+        "INITIAL",
+        "RESOLVING_TAG",
+        "RESOLVED_TAG",
+        "DOWNLOADING",
+        "DOWNLOADED",
+        "VERIFYING",
+        "VERIFIED",
+        "LOADING",
+        "LOADED",
+        "CREATING_VOLUME",
+        "CREATED_VOLUME",
+        "INSTALLED",
+    ];
+}
+
+/// EVE's name and number: `LOADING (107)`.
+impl fmt::Display for SwState {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = self.0;
+        match number.checked_sub(100).and_then(|index| Self::NAMES.get(usize::from(index))) {
+            Some(name) => write!(formatter, "{name} ({number})"),
+            None => write!(formatter, "state {number}"),
+        }
+    }
 }
 
 /// An image that the controller wants. Key: the UUID of its content tree.

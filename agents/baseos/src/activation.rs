@@ -8,7 +8,7 @@ use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
 use runtime::settings::Retry;
 use runtime::siblings::NOT_TAKEN_LIMIT_MS;
-use schemas::{BaseOsConfig, BaseOsHoldState, SwState, Verdict};
+use schemas::{BaseOsConfig, BaseOsHoldState, Verdict};
 
 use crate::effect::{Effect, between};
 use crate::facts::{Configured, Facts};
@@ -337,14 +337,11 @@ fn obstacle(next: &State, config: &BaseOsConfig, need: &Need, facts: &Facts) -> 
     match need {
         Need::Unknown(why) => Some(format!("{CANNOT_TELL}{why}")),
         Need::Activation => {
-            let content = facts.content(&config.content_tree_uuid);
-            if content.state != SwState::LOADED {
-                return Some(format!("its content is not loaded (state {})", content.state.0));
-            }
+            let content = facts.content_obstacle(&config.content_tree_uuid);
             let left = facts.left_running.map(|_| still_running(next).to_owned());
             let busy =
                 || is_busy(&facts.nodeagent).then(|| "nodeagent is about to take the device down".to_owned());
-            left.or_else(busy).or_else(|| drain_is_futile(config, facts))
+            content.or(left).or_else(busy).or_else(|| drain_is_futile(config, facts))
         }
         Need::Reboot => drain_is_futile(config, facts),
         Need::DryRun => facts.frozen.clone(),
@@ -372,8 +369,7 @@ fn candidate(next: &State, facts: &Facts, policy: Policy) -> Option<Accepted> {
     let given = || facts.configs.values().filter_map(Configured::given);
     let is_activated = |config: &&BaseOsConfig| matches!(need_of(config), Need::Reboot | Need::DryRun);
     let is_ready = |config: &&BaseOsConfig| {
-        need_of(config) == Need::Activation
-            && facts.content(&config.content_tree_uuid).state == SwState::LOADED
+        need_of(config) == Need::Activation && facts.content_obstacle(&config.content_tree_uuid).is_none()
     };
     let config = given().find(is_activated).or_else(|| given().find(is_ready))?;
     Some(Accepted { config: config.clone(), carried_over: false })

@@ -56,6 +56,12 @@ pub(crate) struct Content {
 impl Content {
     /// Content that can be activated.
     pub(crate) const LOADED: Self = Self { state: SwState::LOADED, error: String::new() };
+
+    /// True if the whole image is on the device. As in EVE nothing is drained before that, because loading may fail: the
+    /// LOADING, LOADED or INSTALLED at which EVE asks is that of BaseOsStatus, beside a content that is LOADED.
+    fn is_loaded(&self) -> bool {
+        [SwState::LOADED, SwState::INSTALLED].contains(&self.state)
+    }
 }
 
 /// The version of the image that is running.
@@ -88,5 +94,14 @@ impl Facts {
     pub(crate) fn content(&self, uuid: &str) -> Content {
         let initial = || Content { state: SwState::INITIAL, error: String::new() };
         self.contents.get(uuid).cloned().unwrap_or_else(initial)
+    }
+
+    /// The reason why an image has to wait for its content. None if the content is loaded.
+    pub(crate) fn content_obstacle(&self, uuid: &str) -> Option<String> {
+        let Some(content) = self.contents.get(uuid) else {
+            return Some("volumemgr knows nothing of its content".to_owned());
+        };
+        let error = if content.error.is_empty() { String::new() } else { format!(": {}", content.error) };
+        (!content.is_loaded()).then(|| format!("its content is not loaded yet: {}{error}", content.state))
     }
 }

@@ -22,6 +22,9 @@ const ACTIVE: &str = "active";
 /// EVE's value of `ErrorSeverity` for an error.
 const SEVERITY_ERROR: i32 = 3;
 
+/// What to do about a content that is not loaded.
+const SEE_CONTENT: &str = "volumemgr loads it: ebb topic get volumemgr/ContentTreeStatus";
+
 /// Updates BaseOsHold and BaseOsStatus.
 pub(crate) fn show(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
     next.next_try = shown_next_try(next, now, policy);
@@ -131,7 +134,8 @@ fn source(next: &State, facts: &Facts) -> Source {
     source.copied().unwrap_or_default()
 }
 
-/// BaseOsHold while no image is current: about an image that has failed for good, or whose next step is not known.
+/// BaseOsHold while no image is current: about an image that has failed for good, whose next step is not known, or that
+/// waits for its content.
 fn image_at_rest(hold: BaseOsHold, needs: &Needs, facts: &Facts) -> BaseOsHold {
     use BaseOsHoldState::{Deferred, Failed};
     let about = |(uuid, (_, need)): (&String, &(BaseOsConfig, Need))| {
@@ -139,7 +143,8 @@ fn image_at_rest(hold: BaseOsHold, needs: &Needs, facts: &Facts) -> BaseOsHold {
             Need::Error(error) => (Failed, error.clone(), "a new RetryUpdateCounter allows another try"),
             Need::Impossible(why) => (Failed, why.clone(), "set baseos.activate to what writes an image"),
             Need::Unknown(why) => (Deferred, format!("{CANNOT_TELL}{why}"), ""),
-            Need::Nothing | Need::Activation | Need::Reboot | Need::DryRun | Need::Active => return None,
+            Need::Activation => (Deferred, facts.content_obstacle(uuid)?, SEE_CONTENT),
+            Need::Nothing | Need::Reboot | Need::DryRun | Need::Active => return None,
         };
         Some((uuid.clone(), state, blocked_by, release.to_owned()))
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 use diagram::check_diagram;
 use proptest::prelude::*;
 use runtime::testing::{CommonEvent, SimAgent, any_common_event, explored, play_common_event};
-use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus};
+use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus, SwState};
 
 use super::sim::{A, B, Plan, RETRY_MS, Sim, config, version_of};
 use super::*;

@@ -3,7 +3,7 @@
 use runtime::testing::SimAgent;
 use schemas::{
     ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainStatus,
-    Member,
+    Member, SwState,
 };
 
 use super::sim::{A, B, RETRY_MS, Sim, TIMEOUT_MS, config, version_of};
@@ -97,23 +97,36 @@ fn a_device_that_is_no_member_asks_nobody() {
     assert!(sim.command.is_some());
 }
 
+/// EVE's rule: the content is LOADED, and BaseOsStatus says LOADING, LOADED or INSTALLED. An image that waits for its
+/// content is shown.
 #[test]
 fn only_a_loaded_image_that_is_wanted_asks() {
-    let mut sim = Sim::new();
-    for state in [SwState::INITIAL, SwState::DOWNLOADING, SwState::VERIFIED, SwState::LOADING] {
-        sim.contents.insert(A.to_owned(), Content { state, error: String::new() });
+    let of = |state, error: &str| Some(Content { state, error: error.to_owned() });
+    for (content, expected) in [
+        (None, Some("volumemgr knows nothing of its content")),
+        (of(SwState::INITIAL, ""), Some("its content is not loaded yet: INITIAL (100)")),
+        (
+            of(SwState::DOWNLOADING, "no space"),
+            Some("its content is not loaded yet: DOWNLOADING (103): no space"),
+        ),
+        (of(SwState::VERIFIED, ""), Some("its content is not loaded yet: VERIFIED (106)")),
+        (of(SwState::LOADING, ""), Some("its content is not loaded yet: LOADING (107)")),
+        (of(SwState(250), ""), Some("its content is not loaded yet: state 250")),
+        (of(SwState::LOADED, ""), None),
+        (of(SwState::INSTALLED, ""), None),
+    ] {
+        let mut sim = Sim::new();
+        sim.contents = content.clone().map(|content| (A.to_owned(), content)).into_iter().collect();
         sim.want(config(A, 1));
-        assert_eq!(sim.zedkube.request, None, "{state:?}");
-        assert_eq!(sim.statuses[A].state, state);
+        assert_eq!(sim.zedkube.request.is_none(), expected.is_some(), "{content:?}");
+        let hold = (sim.hold.state, sim.hold.content_tree_uuid.as_str());
+        assert_eq!(hold, (BaseOsHoldState::Deferred, A), "{content:?}");
+        assert!(expected.is_none_or(|words| sim.hold.blocked_by == words), "{}", sim.hold.blocked_by);
+        assert!(content.is_none_or(|content| sim.statuses[A].state == content.state));
+        sim.want(BaseOsConfig { activate: false, ..config(A, 1) });
+        assert_eq!((sim.zedkube.request.clone(), sim.hold.state), (None, BaseOsHoldState::Idle));
+        assert_eq!(activations(&sim), 0);
     }
-    sim.contents.remove(A);
-    sim.run();
-    assert_eq!(sim.zedkube.request, None, "nobody knows of it");
-    sim.contents.insert(A.to_owned(), Content::LOADED);
-    sim.want(BaseOsConfig { activate: false, ..config(A, 1) });
-    assert_eq!(sim.zedkube.request, None);
-    sim.want(config(A, 1));
-    assert!(sim.zedkube.request.is_some());
 }
 
 /// D5: in EVE a changed configuration, a retry and a forced fallback skip the gate.

@@ -171,8 +171,16 @@ fn idle() -> StatusView {
 
 /// Nothing is asked.
 fn at_rest() -> Vec<Situation> {
+    let loading = BaseOsHold {
+        content_tree_uuid: "6ba7b810-9dad-11d1-80b4-000000000002".into(),
+        state: BaseOsHoldState::Deferred,
+        blocked_by: "its content is not loaded yet: LOADING (107)".into(),
+        release: "volumemgr loads it: ebb topic get volumemgr/ContentTreeStatus".into(),
+        ..BaseOsHold::default()
+    };
     vec![
         ("idle", idle()),
+        ("an image is being loaded", StatusView { base_os: Some(loading), ..idle() }),
         (
             "in no cluster",
             with_report(seen(DrainStatus::NotSupported), |report| {
