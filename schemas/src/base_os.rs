@@ -61,7 +61,9 @@ impl fmt::Display for SwState {
     }
 }
 
-/// An image that the controller wants. Key: the UUID of its content tree.
+/// An image that a source wants; EVE's struct. Key: the UUID of its content tree.
+///
+/// The last two fields are ours, and are written only if they have text, as in [`crate::DeviceOpsCmd`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct BaseOsConfig {
@@ -74,6 +76,12 @@ pub struct BaseOsConfig {
     pub retry_update_counter: u32,
     /// True if the device shall run this image.
     pub activate: bool,
+    /// The person who wants the image; also in the reboot reason.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    /// The person's reason; also in the reboot reason.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 impl BaseOsConfig {
@@ -212,6 +220,10 @@ pub struct BaseOsHold {
     pub undrained_in_seconds: Option<u64>,
     /// The source that wants the image.
     pub source: Source,
+    /// The person who wants the image; empty if no person does, or if it is not known.
+    pub by: String,
+    /// That person's reason; empty if there is none.
+    pub reason: String,
     /// The boot in which this was written: nodeagent ignores a status of another boot.
     pub boot_id: String,
 }

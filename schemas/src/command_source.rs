@@ -71,6 +71,14 @@ impl fmt::Display for Source {
     }
 }
 
+/// Who gave a command and why, as the end of a sentence; empty if neither is known. It comes last because the reboot reason
+/// is cut at its end if it is too long.
+pub fn commanded_by(by: &str, reason: &str) -> String {
+    let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+    let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    if by.is_empty() && why.is_empty() { String::new() } else { format!("; commanded{by}{why}") }
+}
+
 /// Holds back all commands of all sources: while the freeze is in force, no command begins. Persistent; publisher
 /// `ebb`, key `global`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

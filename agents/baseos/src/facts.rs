@@ -12,7 +12,7 @@ pub(crate) struct Facts {
     /// The configurations of the images, by UUID.
     pub configs: BTreeMap<String, Configured>,
     /// The source of each configuration.
-    pub sources: BTreeMap<String, Source>,
+    pub sources: BTreeMap<String, Origin>,
     /// A folder could not be listed, so an image that is missing in `configs` may be wanted nevertheless.
     pub is_partial: bool,
     /// The content of each image; [`Content::LOADED`] for all if no agent reports on content.
@@ -30,6 +30,15 @@ pub(crate) struct Facts {
     pub nodeagent: NodeAgentView,
     /// Input files that are refused, with the reason; for display only.
     pub refused: Vec<String>,
+}
+
+/// Who wants an image.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub source: Source,
+    /// The person, and the person's reason, for display; empty for the other sources.
+    pub by: String,
+    pub reason: String,
 }
 
 /// The configuration of one image.
@@ -90,6 +99,11 @@ impl Configured {
 }
 
 impl Facts {
+    /// Who wants an image; the default if that is not known.
+    pub(crate) fn origin(&self, uuid: &str) -> Origin {
+        self.sources.get(uuid).cloned().unwrap_or_default()
+    }
+
     /// The content of an image; SwState INITIAL if no agent reports on it.
     pub(crate) fn content(&self, uuid: &str) -> Content {
         let initial = || Content { state: SwState::INITIAL, error: String::new() };

@@ -8,13 +8,16 @@ use pubsub::{Persistence, Root, TopicKey, read_item, read_items};
 use schemas::{BaseOsConfig, ContentTreeStatus, NodeAgentStatus, Source, SwState, agent};
 use text::one_line;
 
-use crate::facts::{Configured, Content};
+use crate::facts::{Configured, Content, Origin};
 use crate::limits;
 
 const VOLATILE: Persistence = Persistence::Volatile;
 
-/// Limit in bytes for the texts of volumemgr that are shown.
+/// Limit in bytes for the texts of volumemgr, and for a person's reason, that are shown.
 const MOST_WORDS: usize = 512;
+
+/// Limit in bytes for the person who wants an image, who is only displayed.
+const MOST_BY: usize = 64;
 
 /// The publishers of BaseOsConfig and the source that each stands for. If several configure the same image, the last
 /// in this list counts: the operator before the controller before the cluster.
@@ -30,8 +33,8 @@ pub(crate) const PUBLISHERS: [(&str, Source); 4] = [
 pub(crate) struct Configs {
     /// The configurations by image UUID.
     pub(crate) images: BTreeMap<String, Configured>,
-    /// The source of each configuration.
-    pub(crate) sources: BTreeMap<String, Source>,
+    /// Who wants each image.
+    pub(crate) sources: BTreeMap<String, Origin>,
     /// True if a folder could not be listed.
     pub(crate) is_partial: bool,
 }
@@ -43,17 +46,24 @@ pub(crate) fn configs(root: &Root) -> Configs {
         let read = read_items::<BaseOsConfig>(root, publisher, VOLATILE);
         for (key, config) in read.items {
             let uuid = key.as_str().to_owned();
-            let config = BaseOsConfig { content_tree_uuid: uuid.clone(), ..config };
+            // Author and reason count only in a command of an operator, and make no configuration new.
+            let of_person = |text: &str, most| match source {
+                Source::Person => one_line(text, most),
+                Source::Controller | Source::Cluster | Source::Host => String::new(),
+            };
+            let (by, reason) = (of_person(&config.by, MOST_BY), of_person(&config.reason, MOST_WORDS));
+            sources.insert(uuid.clone(), Origin { source, by, reason });
+            let (by, reason) = (String::new(), String::new());
+            let config = BaseOsConfig { content_tree_uuid: uuid.clone(), by, reason, ..config };
             let refused = limits::refusal(&config)
                 .map(|why| Configured::Refused(format!("refused BaseOsConfig of {publisher}: {why}")));
-            sources.insert(uuid.clone(), source);
             configs.insert(uuid, refused.unwrap_or(Configured::Given(config)));
         }
         for refusal in read.refused {
             tracing::debug!("{refusal}");
             match refusal.path.file_name().and_then(TopicKey::of_file) {
                 Some(Ok(key)) => {
-                    sources.insert(key.as_str().to_owned(), source);
+                    sources.insert(key.as_str().to_owned(), Origin { source, ..Origin::default() });
                     configs.insert(key.as_str().to_owned(), Configured::Unreadable);
                 }
                 Some(Err(_)) => {}

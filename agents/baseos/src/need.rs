@@ -163,6 +163,7 @@ mod tests {
             content_tree_uuid: "a".to_owned(),
             retry_update_counter,
             activate: true,
+            ..BaseOsConfig::default()
         }
     }
 

@@ -108,7 +108,8 @@ impl ActivationRecord {
     /// Brings a record that was read from a file into the limits that the other functions rely on, because the file
     /// may have been edited by hand.
     pub(crate) fn within_limits(self) -> Self {
-        let is_usable = |config: &BaseOsConfig| limits::refusal(config).is_none();
+        let is_bare = |config: &BaseOsConfig| config.by.is_empty() && config.reason.is_empty();
+        let is_usable = |config: &BaseOsConfig| limits::refusal(config).is_none() && is_bare(config);
         let failed = self.failed.map(|failed| {
             let error = one_line(&failed.error, limits::MOST_REASON_BYTES);
             Failure { error, ..failed }

@@ -6,12 +6,10 @@ use runtime::clock::Moment;
 use runtime::refused::with_refused;
 use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
-use schemas::{
-    BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, Source, SwState,
-};
+use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, SwState};
 
 use crate::activation::{CANNOT_TELL, LEFT_WAS_KILLED, Policy};
-use crate::facts::{Configured, Facts};
+use crate::facts::{Configured, Facts, Origin};
 use crate::need::{Need, config_in_effect, need};
 use crate::nodeagent::is_acting;
 use crate::state::{Phase, State};
@@ -106,6 +104,7 @@ fn needs(next: &State, facts: &Facts, policy: Policy) -> Needs {
 
 fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
     let (state, blocked_by, release) = words(next, facts);
+    let Origin { source, by, reason } = facts.origin(next.record.current_uuid().unwrap_or_default());
     let is_at_gate = next.phase == Phase::Deferred && next.obstacle.is_empty();
     let hold = BaseOsHold {
         schema_version: SCHEMA_VERSION,
@@ -116,7 +115,9 @@ fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
         release,
         next_try: next.next_try.map_or(GoTime::ZERO, |next_try| next_try.shown),
         undrained_in_seconds: facts.drain.undrained_in_seconds().filter(|_| is_at_gate),
-        source: source(next, facts),
+        source,
+        by,
+        reason,
         boot_id: next.record.boot_id.clone(),
     };
     let hold = if next.phase == Phase::Idle { image_at_rest(hold, needs, facts) } else { hold };
@@ -126,12 +127,6 @@ fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
         }
         BaseOsHoldState::Activating | BaseOsHoldState::Activated => hold,
     }
-}
-
-/// The source that wants the current image.
-fn source(next: &State, facts: &Facts) -> Source {
-    let source = next.record.current_uuid().and_then(|uuid| facts.sources.get(uuid));
-    source.copied().unwrap_or_default()
 }
 
 /// BaseOsHold while no image is current: about an image that has failed for good, whose next step is not known, or that
@@ -154,8 +149,8 @@ fn image_at_rest(hold: BaseOsHold, needs: &Needs, facts: &Facts) -> BaseOsHold {
     let Some((content_tree_uuid, state, blocked_by, release)) = all.into_iter().next() else {
         return hold;
     };
-    let source = facts.sources.get(&content_tree_uuid).copied().unwrap_or_default();
-    BaseOsHold { content_tree_uuid, state, blocked_by, release, source, ..hold }
+    let Origin { source, by, reason } = facts.origin(&content_tree_uuid);
+    BaseOsHold { content_tree_uuid, state, blocked_by, release, source, by, reason, ..hold }
 }
 
 /// The state, and the texts for `BlockedBy` and `Release`.

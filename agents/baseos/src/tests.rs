@@ -68,7 +68,7 @@ impl Device {
 
     pub(crate) fn want(&self, publisher: &str, counter: u32, activate: bool) {
         let text = format!(
-            r#"{{"BaseOsVersion":"2.0","ContentTreeUUID":"{UUID}","RetryUpdateCounter":{counter},"Activate":{activate}}}"#
+            r#"{{"BaseOsVersion":"2.0","ContentTreeUUID":"{UUID}","RetryUpdateCounter":{counter},"Activate":{activate},"By":"alice","Reason":"fan\u001bswap"}}"#
         );
         self.write(&format!("run/{publisher}/BaseOsConfig/{UUID}.json"), &text);
     }

@@ -5,7 +5,8 @@ use runtime::refused::with_refused;
 use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
 use schemas::{
-    CommandLine, CommandState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, GoTime, Operation, SCHEMA_VERSION,
+    CommandLine, CommandState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, GoTime, Operation,
+    SCHEMA_VERSION, commanded_by,
 };
 
 use crate::commands::is_taken_back;
@@ -44,16 +45,8 @@ pub(crate) fn show(next: &mut State, facts: &Facts, now: Moment, policy: &Policy
 fn command(next: &State, current: Accepted) -> (Operation, String) {
     let Accepted { operation, counter, source, .. } = current;
     let DeviceOpStatus { release, .. } = &next.shown;
-    let by = commanded_by(&next.shown);
+    let by = commanded_by(&next.shown.by, &next.shown.reason);
     (operation, format!("{operation} command, counter {counter} of {source}: {release}{by}"))
-}
-
-/// Who gave the shown command and why, as the end of a sentence; empty if neither is known. It comes last because the
-/// reboot reason is cut at its end if it is too long.
-fn commanded_by(shown: &DeviceOpStatus) -> String {
-    let by = if shown.by.is_empty() { String::new() } else { format!(" by {}", shown.by) };
-    let why = if shown.reason.is_empty() { String::new() } else { format!(" ({})", shown.reason) };
-    if by.is_empty() && why.is_empty() { String::new() } else { format!("; commanded{by}{why}") }
 }
 
 /// Author of the command, and the author's reason, from the command's file. While the file does not have this command

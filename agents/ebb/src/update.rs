@@ -30,7 +30,7 @@ pub(crate) struct UpdateArguments {
     /// Try the update again after it failed
     #[arg(long)]
     retry: bool,
-    /// Reason, shown in the answer and in the journal
+    /// Reason, shown in the answer, in `ebb status`, in the journal and in the reboot reason
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &UpdateArguments) -> anyhow::Result<ExitCode> {
     let key = key_of(arguments.image)?;
     peers::require(&root, Agent::Baseos)?;
     let config = wanted(arguments, &key, standing(&root, &key)?)?;
-    publish(&root, &key, &config)?;
+    publish(&root, &key, &config, why)?;
     record(&root, &config, why);
     warn_without_zedkube(&root);
     let BaseOsConfig { base_os_version, content_tree_uuid: image, .. } = &config;
@@ -92,7 +92,7 @@ pub(crate) fn revert(image: Option<Uuid>, why: &str, place: &OperatorFlags) -> a
         bail!("image {key} is reverted already; `ebb status` says how far it is");
     }
     let config = BaseOsConfig { activate: false, content_tree_uuid: key.as_str().to_owned(), ..before };
-    publish(&root, &key, &config)?;
+    publish(&root, &key, &config, why)?;
     record(&root, &config, why);
     let hold = runs.then(|| after_revert(&root, &config)).transpose()?;
     let line = format!("image {key} is reverted{}{}", because(why), follows(hold.as_ref()));
@@ -131,9 +131,11 @@ fn only_wanted(root: &Root) -> anyhow::Result<TopicKey> {
     }
 }
 
-/// The present request for this image from this device.
+/// The present request for this image from this device, without its author.
 fn standing(root: &Root, key: &TopicKey) -> anyhow::Result<Option<BaseOsConfig>> {
-    read_item(root, agent::EBB, Persistence::Volatile, key).context("cannot tell which image is wanted now")
+    let config = read_item(root, agent::EBB, Persistence::Volatile, key);
+    let config = config.context("cannot tell which image is wanted now")?;
+    Ok(config.map(|config| BaseOsConfig { by: String::new(), reason: String::new(), ..config }))
 }
 
 fn not_from_here(key: &TopicKey) -> String {
@@ -156,8 +158,8 @@ fn wanted(
         return Ok(BaseOsConfig {
             base_os_version: version.with_context(|| not_from_here(key))?,
             content_tree_uuid: key.as_str().to_owned(),
-            retry_update_counter: 0,
             activate: true,
+            ..BaseOsConfig::default()
         });
     };
     let mut config = BaseOsConfig { activate: true, ..before.clone() };
@@ -186,15 +188,16 @@ fn next_retry(before: &BaseOsConfig) -> anyhow::Result<u32> {
     })
 }
 
-fn publish(root: &Root, key: &TopicKey, config: &BaseOsConfig) -> anyhow::Result<()> {
+fn publish(root: &Root, key: &TopicKey, config: &BaseOsConfig, why: &str) -> anyhow::Result<()> {
+    let config = BaseOsConfig { by: peers::user(), reason: why.to_owned(), ..config.clone() };
     let lock = peers::speak_as(root, agent::EBB)?;
     let mut configs = Publisher::open(root, agent::EBB, Persistence::Volatile, &lock)?;
-    configs.publish(key, config)?;
+    configs.publish(key, &config)?;
     Ok(())
 }
 
 fn record(root: &Root, config: &BaseOsConfig, why: &str) {
-    let BaseOsConfig { base_os_version, content_tree_uuid, retry_update_counter, activate } = config;
+    let BaseOsConfig { base_os_version, content_tree_uuid, retry_update_counter, activate, .. } = config;
     let text = format!(
         "BaseOsConfig: image {content_tree_uuid} {base_os_version}, Activate {activate}, RetryUpdateCounter \
          {retry_update_counter}, by {}: {why}",

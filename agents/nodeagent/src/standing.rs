@@ -4,7 +4,7 @@
 use schemas::{
     ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceOpState, DeviceOpStatus, DrainRequester,
     DrainStatus, Member, NOT_DRAINED, NodeDrainReport, NodeDrainStatus, Operation, Outcome, RequestLine,
-    Source, ZedAgentStatus, agent,
+    Source, ZedAgentStatus, agent, commanded_by,
 };
 use text::one_line;
 
@@ -123,10 +123,11 @@ fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
             && image.content_tree_uuid.len() <= MOST_ID_BYTES
     };
     let image = images.iter().find(is_due)?;
-    let mut reason = format!("reboot into image {} ({})", image.base_os_version, image.content_tree_uuid);
-    if hold.release.starts_with(NOT_DRAINED) {
-        reason = format!("{reason}: {}", hold.release);
-    }
+    let undrained = Some(&hold.release).filter(|release| release.starts_with(NOT_DRAINED));
+    let undrained = undrained.map_or_else(String::new, |release| format!(": {release}"));
+    let by = commanded_by(&hold.by, &hold.reason);
+    let (version, uuid) = (&image.base_os_version, &image.content_tree_uuid);
+    let reason = format!("reboot into image {version} ({uuid}){undrained}{by}");
     Some(Command {
         image: image.content_tree_uuid.clone(),
         source: hold.source,
@@ -371,9 +372,34 @@ mod tests {
             };
             standing(&siblings, BOOT, None).unwrap()
         };
-        assert_eq!(into("a").reason, "reboot into image 2.0 (a)");
         assert!(into("a").is_same(&into("a")) && !into("a").is_same(&into("b")));
         assert!(!into("a").is_same(&Command::new(Operation::Reboot, 0, None)));
+    }
+
+    #[test]
+    fn the_reason_of_a_reboot_into_an_image_says_who_wants_it_and_whether_it_is_undrained() {
+        let drained = "zedkube answered the request: the node may go down";
+        for (release, by, reason, ending) in [
+            (drained, "", "", ""),
+            (drained, "alice", "", "; commanded by alice"),
+            (drained, "alice", "fan swap", "; commanded by alice (fan swap)"),
+            (
+                "NOT DRAINED: forced",
+                "alice",
+                "fan swap",
+                ": NOT DRAINED: forced; commanded by alice (fan swap)",
+            ),
+        ] {
+            let hold = BaseOsHold {
+                release: release.to_owned(),
+                by: by.to_owned(),
+                reason: reason.to_owned(),
+                ..hold("a", BaseOsHoldState::Activated)
+            };
+            let siblings = Siblings { hold, images: vec![image("a", true, UPDATING)], ..Siblings::default() };
+            let found = standing(&siblings, BOOT, None).unwrap().reason;
+            assert_eq!(found, format!("reboot into image 2.0 (a){ending}"));
+        }
     }
 
     #[test]

@@ -224,10 +224,13 @@ impl Device {
         }
         if let Some((version, retry)) = &self.wanted_image {
             let uuid = image_id(version);
-            let (base_os_version, retry_update_counter) = (version.clone(), *retry);
-            let content_tree_uuid = uuid.clone();
-            let image =
-                BaseOsConfig { base_os_version, content_tree_uuid, retry_update_counter, activate: true };
+            let image = BaseOsConfig {
+                base_os_version: version.clone(),
+                content_tree_uuid: uuid.clone(),
+                retry_update_counter: *retry,
+                activate: true,
+                ..BaseOsConfig::default()
+            };
             let content = ContentTreeStatus {
                 content_id: uuid.clone(),
                 state: SwState::LOADED,

@@ -89,6 +89,7 @@ pub(super) fn config(uuid: &str, retry_update_counter: u32) -> BaseOsConfig {
         content_tree_uuid: uuid.to_owned(),
         retry_update_counter,
         activate: true,
+        ..BaseOsConfig::default()
     }
 }
 

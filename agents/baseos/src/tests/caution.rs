@@ -86,7 +86,8 @@ async fn nothing_begins_during_a_freeze() {
     device.stop().await;
 }
 
-/// The operator's configuration counts before the controller's, and the controller's before the cluster's.
+/// The operator's configuration counts before the controller's, and the controller's before the cluster's. Only a person
+/// has a name and a reason.
 #[tokio::test]
 async fn the_same_image_of_several_sources() {
     let mut device = Device::with(&[ACTIVATE, ("baseos.current", r#"["echo", "1.0"]"#)]);
@@ -96,13 +97,15 @@ async fn the_same_image_of_several_sources() {
     device.run().await;
     device.want("ebb", 1, true);
     let held = device.until_hold(Deferred).await;
-    assert_eq!(held.source.name(), "person");
+    let origin = |held: BaseOsHold| (held.source.name(), held.by, held.reason);
+    assert_eq!(origin(held), ("person", "alice".to_owned(), "fan swap".to_owned()));
     device.drain(DrainStatus::Unknown).await;
     device.want("ebb", 1, false);
     device.want(agent::CONTROLLER, 1, true);
     device.until_hold(Idle).await;
     std::fs::remove_file(device.path(&format!("run/ebb/BaseOsConfig/{UUID}.json"))).unwrap();
-    assert_eq!(device.until_hold(Deferred).await.source.name(), "controller");
+    let none = String::new;
+    assert_eq!(origin(device.until_hold(Deferred).await), ("controller", none(), none()));
     std::fs::remove_file(device.path(&format!("run/controller/BaseOsConfig/{UUID}.json"))).unwrap();
     device.until_hold(Idle).await;
     device.stop().await;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use runtime::liveness::{ENDED_AFTER, HANGS_AFTER};
 use schemas::agent::shown;
 use schemas::{
-    BaseOsHoldState, Blocker, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus, HeldBy,
-    NodeDrainReport, Operation, Outcome, PreflightProblem, Source, age, agent,
+    BaseOsHold, BaseOsHoldState, Blocker, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus,
+    HeldBy, NodeDrainReport, Operation, Outcome, PreflightProblem, Source, age, agent,
 };
 
 use super::times::Clock;
@@ -136,9 +136,8 @@ fn undrained_by_agents(seen: &StatusView) -> Vec<Trouble> {
         Some(line(&operation(status), seconds, &status.blocked_by, cancel(Some(status))))
     });
     let image = seen.base_os.as_ref().and_then(|hold| {
-        let what = format!("image {}", hold.content_tree_uuid);
         let seconds = hold.undrained_in_seconds?;
-        Some(line(&what, seconds, &hold.blocked_by, "ebb cancel update".to_owned()))
+        Some(line(&self::image(hold), seconds, &hold.blocked_by, "ebb cancel update".to_owned()))
     });
     op.into_iter().chain(image).collect()
 }
@@ -281,10 +280,7 @@ fn failures(seen: &StatusView, clock: &Clock, most: usize) -> Vec<Trouble> {
         failed(what, &action.error, schemas::GoTime::ZERO, "")
     });
     let image = seen.base_os.as_ref().filter(|hold| hold.state == BaseOsHoldState::Failed);
-    let image = image.map(|hold| {
-        let what = format!("image {}", hold.content_tree_uuid);
-        failed(what, &hold.blocked_by, hold.next_try, &hold.release)
-    });
+    let image = image.map(|hold| failed(self::image(hold), &hold.blocked_by, hold.next_try, &hold.release));
     let report = seen.report.as_ref().filter(|report| report.phase == "Failed");
     // The operation's failure is this one, seen by its agent.
     let drain = report
@@ -393,10 +389,18 @@ fn dry_run(seen: &StatusView) -> Option<Trouble> {
 /// `reboot 8 (by alice: fan swap)`.
 pub(super) fn operation(status: &DeviceOpStatus) -> String {
     let name = status.operation.map_or("operation", Operation::name);
-    let by = match (status.by.as_str(), status.reason.as_str()) {
+    format!("{name} {}{}", status.counter, by(&status.by, &status.reason))
+}
+
+/// `image 6ba7b810-9dad-11d1-80b4-000000000002 (by alice: fan swap)`.
+pub(super) fn image(hold: &BaseOsHold) -> String {
+    format!("image {}{}", hold.content_tree_uuid, by(&hold.by, &hold.reason))
+}
+
+fn by(by: &str, why: &str) -> String {
+    match (by, why) {
         ("", "") => String::new(),
         (by, "") => format!(" (by {by})"),
         (by, why) => format!(" (by {by}: {why})"),
-    };
-    format!("{name} {}{by}", status.counter)
+    }
 }

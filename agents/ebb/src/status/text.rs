@@ -253,22 +253,20 @@ fn device_action(action: &DeviceAction, is_dry_run: bool) -> Option<(String, Str
 }
 
 fn base_os(hold: &BaseOsHold, own: &str) -> Option<(String, String)> {
-    let image = &hold.content_tree_uuid;
+    let image = head::image(hold).replacen("image", "Image:", 1);
     let BaseOsHold { blocked_by, release, .. } = hold;
     match hold.state {
         BaseOsHoldState::Idle if blocked_by.is_empty() => None,
         BaseOsHoldState::Idle => Some((format!("Image: none is pending; {blocked_by}"), release.clone())),
         BaseOsHoldState::Deferred if hold.undrained_in_seconds.is_some() => {
-            Some((format!("Image: {image} waits for zedkube"), String::new()))
+            Some((format!("{image} waits for zedkube"), String::new()))
         }
         BaseOsHoldState::Deferred if blocked_by == own => {
-            Some((format!("Image: {image} waits for the drain"), String::new()))
+            Some((format!("{image} waits for the drain"), String::new()))
         }
-        BaseOsHoldState::Deferred => {
-            Some((format!("Image: {image} is held back: {blocked_by}"), release.clone()))
-        }
-        BaseOsHoldState::Activating => Some((format!("Image: {image} is being activated"), String::new())),
-        BaseOsHoldState::Activated => Some((format!("Image: {image} is activated"), String::new())),
+        BaseOsHoldState::Deferred => Some((format!("{image} is held back: {blocked_by}"), release.clone())),
+        BaseOsHoldState::Activating => Some((format!("{image} is being activated"), String::new())),
+        BaseOsHoldState::Activated => Some((format!("{image} is activated"), String::new())),
         // The head says it.
         BaseOsHoldState::Failed => None,
     }

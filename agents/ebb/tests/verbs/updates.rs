@@ -1,7 +1,7 @@
 //! `ebb update` with a real baseos. There is no zedkube, so every image is held back for 10 minutes.
 
 use anyhow::Result;
-use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, agent};
+use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, Source, agent};
 use serde_json::json;
 
 use crate::device::Device;
@@ -21,29 +21,32 @@ async fn an_image_is_wanted_retried_and_reverted() -> Result<()> {
     let start = format!("image {IMAGE} 2.0 is wanted (a fix): once it is loaded and the node is drained");
     assert!(said.code == 0 && said.out.starts_with(&start) && said.out.lines().count() == 1, "{said:?}");
     assert!(said.err.starts_with("Warning: zedkube does not run"), "{said:?}");
-    let config = |counter, activate| BaseOsConfig {
+    let config = |counter, activate, reason: &str| BaseOsConfig {
         base_os_version: "2.0".into(),
         content_tree_uuid: IMAGE.into(),
         retry_update_counter: counter,
         activate,
+        by: runtime::peers::user(),
+        reason: reason.into(),
     };
-    assert_eq!(device.item(agent::EBB, IMAGE), Some(config(0, true)));
+    assert_eq!(device.item(agent::EBB, IMAGE), Some(config(0, true, "a fix")));
     let hold = || device.item::<BaseOsHold>(agent::BASEOSMGR, "global");
     let is_held =
         || hold().filter(|hold| hold.state == BaseOsHoldState::Deferred && hold.content_tree_uuid == IMAGE);
-    device.until("baseos holds it back", is_held).await?;
+    let held = device.until("baseos holds it back", is_held).await?;
+    assert_eq!((held.source, held.reason.as_str()), (Source::Person, "a fix"));
     device
         .refuses(&["update", IMAGE, "--version", "2.0"], 1, &format!("image {IMAGE} is wanted already"))
         .await?;
 
     let document = device.json(&["update", IMAGE, "--retry"]).await?;
     assert_eq!((&document["RetryUpdateCounter"], &document["Activate"]), (&json!(1), &json!(true)));
-    assert_eq!(device.item(agent::EBB, IMAGE), Some(config(1, true)));
+    assert_eq!(device.item(agent::EBB, IMAGE), Some(config(1, true, "")));
 
     let said = device.ebb(&["update", &IMAGE.to_uppercase(), "--revert"]).await?;
     let expected = format!("image {IMAGE} is reverted: nothing of it is pending\n");
     assert_eq!((said.code, said.out, said.err), (0, expected, String::new()));
-    assert_eq!(device.item(agent::EBB, IMAGE), Some(config(1, false)));
+    assert_eq!(device.item(agent::EBB, IMAGE), Some(config(1, false, "")));
     assert_eq!(hold().map(|hold| hold.state), Some(BaseOsHoldState::Idle));
     device.refuses(&["update", IMAGE, "--revert"], 1, "is reverted already").await
 }

@@ -174,6 +174,8 @@ fn at_rest() -> Vec<Situation> {
     let loading = BaseOsHold {
         content_tree_uuid: "6ba7b810-9dad-11d1-80b4-000000000002".into(),
         state: BaseOsHoldState::Deferred,
+        by: "alice".into(),
+        reason: "fan swap".into(),
         blocked_by: "its content is not loaded yet: LOADING (107)".into(),
         release: "volumemgr loads it: ebb topic get volumemgr/ContentTreeStatus".into(),
         ..BaseOsHold::default()
