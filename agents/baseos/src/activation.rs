@@ -8,14 +8,14 @@ use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
 use runtime::settings::Retry;
 use runtime::siblings::NOT_TAKEN_LIMIT_MS;
-use schemas::{BaseOsConfig, BaseOsHoldState, Verdict};
+use schemas::{BaseOsConfig, BaseOsHoldState, Verdict, commanded_by};
 
 use crate::effect::{Effect, between};
-use crate::facts::{Configured, Facts};
+use crate::facts::{Configured, Facts, Origin};
 use crate::need::{Need, config_in_effect, need};
 use crate::nodeagent::{has_released, is_busy, prepares, reboot_failure, reboot_obstacle};
 use crate::record::{Accepted, Failure, Stage};
-use crate::showing::show;
+use crate::showing::{release, show};
 use crate::state::{Phase, State};
 
 /// Prefix of the reason while it is not known which version is running.
@@ -129,7 +129,7 @@ fn looked(next: &mut State, before: &State, facts: &Facts, now: Moment, policy: 
     if is_request_superfluous(next, facts, policy) {
         effects.push(Effect::Withdraw);
     }
-    effects.extend(written_down(next, before, policy));
+    effects.extend(written_down(next, before, facts, policy));
     show(next, facts, now, policy);
     between(before, next, effects)
 }
@@ -422,11 +422,15 @@ fn may_withdraw(next: &State, facts: &Facts) -> bool {
 
 /// The effect that appends the line of a dry run. It is repeated after a restart, because a crash may have come
 /// between the record and the line.
-fn written_down(next: &State, before: &State, policy: Policy) -> Option<Effect> {
+fn written_down(next: &State, before: &State, facts: &Facts, policy: Policy) -> Option<Effect> {
     let config = next.record.current.as_ref().map(|current| &current.config)?;
     let is_dry_run = next.record.image(&config.content_tree_uuid)?.stage == Stage::DryRun;
     let begins = next.phase == Phase::Activated && (before.is_unsure || before.phase != Phase::Activated);
-    (policy.dry_run && is_dry_run && begins).then(|| Effect::WriteDown(config.clone()))
+    let Origin { source, by, reason } = facts.origin(&config.content_tree_uuid);
+    let (version, release, by) = (&config.base_os_version, release(next, facts), commanded_by(&by, &reason));
+    let reason = format!("image {version} of {source}: {release}{by}");
+    let is_due = policy.dry_run && is_dry_run && begins;
+    is_due.then(|| Effect::WriteDown { config: config.clone(), source, reason })
 }
 
 /// When to run the next step although no file changes.

@@ -142,8 +142,8 @@ impl Shell for BaseosShell {
     fn perform(&mut self, effect: &Effect) -> Result<(), EffectError> {
         match effect {
             Effect::Record(record) => self.put_record(record)?,
-            Effect::WriteDown(config) => {
-                dry_run::write_down(self.context.root(), self.context.boot_id(), config)?;
+            Effect::WriteDown { config, source, reason } => {
+                dry_run::write_down(self.context.root(), self.context.boot_id(), config, *source, reason)?;
             }
             Effect::Withdraw => {
                 self.requester.withdraw()?;

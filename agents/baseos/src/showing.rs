@@ -191,7 +191,7 @@ fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
 }
 
 /// Why the gate released the image. While the gate is not read, the text shown before is kept.
-fn release(next: &State, facts: &Facts) -> String {
+pub(crate) fn release(next: &State, facts: &Facts) -> String {
     let is_known = matches!(next.hold.state, BaseOsHoldState::Activating | BaseOsHoldState::Activated);
     facts.drain.release(if is_known { &next.hold.release } else { "" })
 }

@@ -6,7 +6,8 @@ mod caution;
 use pubsub::{Subscription, TopicKey};
 use runtime::testing::{Holder, TestDevice, until};
 use schemas::{
-    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceLine, DrainStatus, NodeDrainRequest, agent, parse,
+    BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceLine, DrainStatus, NodeDrainRequest, Outcome, Source,
+    agent, parse,
 };
 
 use BaseOsHoldState::{Activated, Deferred, Failed, Idle};
@@ -174,8 +175,12 @@ async fn a_failed_activation_is_told_and_withdraws_the_request() {
 #[tokio::test]
 async fn a_dry_run_writes_one_line_and_leaves_the_status_alone() {
     let mut device = Device::start(&[("baseos.dry-run", "true"), ("baseos.activate", r#"["false"]"#)]).await;
-    device.want(agent::CONTROLLER, 5, true);
-    device.drain(DrainStatus::Complete).await;
+    device.want(agent::EBB, 5, true);
+    device.until_requested().await;
+    let mut report = device.answered(Some(DrainStatus::Complete));
+    let line = report.requests.first_mut().unwrap();
+    (line.outcome, line.by) = (Some(Outcome::Forced), "bob: store closed".to_owned());
+    device.publish(agent::ZEDKUBE, &report);
     device.until_hold(Activated).await;
     device.stop().await;
     device.run().await;
@@ -187,7 +192,10 @@ async fn a_dry_run_writes_one_line_and_leaves_the_status_alone() {
     assert_eq!(lines.len(), 1, "{text}");
     let line = &lines[0];
     assert_eq!((line.action.as_str(), line.counter, line.content_tree_uuid.as_str()), ("activate", 5, UUID));
-    assert_eq!(line.boot_id, "boot-1");
+    assert_eq!((line.boot_id.as_str(), line.source), ("boot-1", Source::Person));
+    let (begin, end) =
+        ("image 2.0 of person: NOT DRAINED: ", " (bob: store closed); commanded by alice (fan swap)");
+    assert!(line.reason.starts_with(begin) && line.reason.ends_with(end), "{}", line.reason);
 }
 
 /// A disk that accepts no writes while the command runs does not hold the device up once the command has ended: BaseOsHold

@@ -266,7 +266,7 @@ impl SimAgent for Sim {
                 self.record.write((!record.is_empty()).then(|| record.clone()));
                 self.done.push("record".to_owned());
             }
-            Effect::WriteDown(config) => {
+            Effect::WriteDown { config, .. } => {
                 assert!(self.policy.dry_run);
                 let line =
                     (self.boot_id.clone(), config.content_tree_uuid.clone(), config.retry_update_counter);
@@ -317,7 +317,7 @@ impl SimAgent for Sim {
         match effect {
             Effect::Activate { .. } | Effect::EndLeftRunning => SimWrite::Never,
             Effect::Record(_) => SimWrite::Record,
-            Effect::WriteDown(_)
+            Effect::WriteDown { .. }
             | Effect::Withdraw
             | Effect::Request { .. }
             | Effect::Hold(_)

@@ -225,7 +225,7 @@ async fn a_file_of_lines_that_cannot_be_used_stops_the_dry_run_and_is_told() {
         let text = fs::read(device.path(input.path)).unwrap();
         let lines: Vec<_> = text.split(|byte| *byte == b'\n').collect();
         let [.., last, b""] = lines.as_slice() else { panic!("{bad:?}: no whole line") };
-        assert!(last.starts_with(br#"{"Action":"activate","Reason":"image 2.0""#), "{bad:?}");
+        assert!(last.starts_with(br#"{"Action":"activate","Reason":"image 2.0 of controller: "#), "{bad:?}");
         assert!(is_usable || lines.len() == 3, "{bad:?}: one line is new");
         device.stop().await;
     }
