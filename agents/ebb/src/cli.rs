@@ -135,9 +135,26 @@ const KUBECTL_VERBS: [&str; 4] = ["drain", "cordon", "uncordon", "plan"];
 
 /// Parses the arguments; the first is the name under which the program was called.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
+    if let Some((link, agent)) = called_as(&arguments).and_then(|link| Some((link, Agent::from_name(link)?)))
+    {
+        let definition = of_agent(agent, link);
+        let flags = AgentFlags::from_arg_matches(&definition.try_get_matches_from(arguments)?)?;
+        return Ok(match agent {
+            Agent::Zedkube => Command::Zedkube(flags),
+            Agent::DeviceOp => Command::DeviceOp(flags),
+            Agent::Nodeagent => Command::Nodeagent(flags),
+            Agent::Baseos => Command::Baseos(flags),
+        });
+    }
     let definition = definition(called_as(&arguments));
-    let matches = definition.try_get_matches_from(levels(multi_call(arguments)))?;
+    let matches = definition.try_get_matches_from(levels(arguments))?;
     Cli::from_arg_matches(&matches).map(|cli| cli.command)
+}
+
+/// The definition of the program that a link with the name of an agent is: its help names the link alone.
+fn of_agent(agent: Agent, link: &str) -> clap::Command {
+    let verb = Cli::command().find_subcommand(agent.name()).cloned().unwrap_or_default();
+    verb.bin_name(link).display_name(link).version(env!("CARGO_PKG_VERSION")).max_term_width(100)
 }
 
 /// Exit code for invalid arguments.
@@ -188,14 +205,6 @@ fn called_as(arguments: &[OsString]) -> Option<&str> {
     arguments.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str())
 }
 
-/// Inserts the name of the agent as the subcommand if the binary was called through a link with that name.
-fn multi_call(mut arguments: Vec<OsString>) -> Vec<OsString> {
-    if let Some(agent) = called_as(&arguments).and_then(Agent::from_name) {
-        arguments.insert(1, OsString::from(agent.name()));
-    }
-    arguments
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -227,19 +236,28 @@ mod tests {
         }
     }
 
+    /// What a help says can be typed as it stands.
     #[test]
     fn a_link_is_an_agent() {
-        for (called, expected) in [
-            (vec!["/usr/bin/ebb", "status"], vec!["/usr/bin/ebb", "status"]),
-            (vec!["/usr/bin/zedkube", "--root", "/r"], vec!["/usr/bin/zedkube", "zedkube", "--root", "/r"]),
-            (vec!["baseosmgr"], vec!["baseosmgr", "baseos"]),
-            (vec![], vec![]),
+        let of = |words: &[&str]| parse(words.iter().map(OsString::from).collect());
+        for (link, expected) in [
+            ("zedkube", "Zedkube"),
+            ("device-op", "DeviceOp"),
+            ("zedagent", "DeviceOp"),
+            ("nodeagent", "Nodeagent"),
+            ("baseos", "Baseos"),
+            ("baseosmgr", "Baseos"),
         ] {
-            let words = |words: Vec<&str>| words.into_iter().map(OsString::from).collect::<Vec<_>>();
-            assert_eq!(multi_call(words(called)), words(expected));
+            let path = format!("/usr/lib/ebb/{link}");
+            let parsed = of(&[&path, "--root", "/r"]).unwrap();
+            assert!(format!("{parsed:?}").starts_with(expected), "{link}: {parsed:?}");
+            let help = of(&[&path, "--help"]).unwrap_err().to_string();
+            assert!(help.contains(&format!("\nUsage: {link} [OPTIONS]\n")), "{help}");
+            let version = of(&[&path, "--version"]).unwrap_err().to_string();
+            assert!(version.starts_with(&format!("{link} ")), "{version}");
+            assert!(of(&[&path, "status"]).is_err(), "{link} has no verbs");
         }
-        for agent in ["zedkube", "device-op", "zedagent", "nodeagent", "baseos", "baseosmgr"] {
-            assert!(Cli::try_parse_from(multi_call(vec![OsString::from(agent)])).is_ok(), "{agent}");
-        }
+        assert!(matches!(of(&["/usr/bin/ebb", "status"]), Ok(Command::Status(_))));
+        assert!(of(&[]).is_err());
     }
 }
