@@ -65,7 +65,8 @@ impl Forecast {
             of_node(Failure::Blind(text.clone()).to_string(), hint)
         });
         let stuck = self.stuck().map(|leftover| of_node(attached(leftover), ""));
-        let pods = blockers(&self.trial.blocked).into_iter().chain(self.paused());
+        let returning = blockers(&self.trial.returning);
+        let pods = blockers(&self.trial.blocked).into_iter().chain(self.paused()).chain(returning);
         cordon.chain(unseen).chain(pods).chain(blind).chain(stuck).collect()
     }
 
@@ -105,20 +106,25 @@ impl Forecast {
     pub(crate) fn verdict(&self, permits: Permits) -> String {
         let Self { node, .. } = self;
         let (permit, permitted) = (self.permit(permits), self.refused().count());
-        let count = |number: usize, one: &str| match number {
+        let count = |number: usize, one: &str, many: &str| match number {
             0 => None,
             1 => Some(format!("1 {one}")),
-            more => Some(format!("{more} {one}s")),
+            more => Some(format!("{more} {many}")),
         };
         let budgets = self.budgets();
         let others = self.held().count().saturating_sub(permitted);
         let parts = [
             self.refused_cordon.is_some().then(|| "the cordon is refused".to_owned()),
             self.unseen.is_some().then(|| "its pods cannot be listed".to_owned()),
-            count(budgets.len(), "budget"),
-            count(others, if budgets.is_empty() { "pod" } else { "other pod" }),
+            count(budgets.len(), "budget", "budgets"),
+            if budgets.is_empty() {
+                count(others, "pod", "pods")
+            } else {
+                count(others, "other pod", "other pods")
+            },
+            count(self.trial.returning.len(), "pod that comes back", "pods that come back"),
             self.trial.blind.is_some().then(|| "volumes cannot be read".to_owned()),
-            count(self.stuck().count(), "attached volume"),
+            count(self.stuck().count(), "attached volume", "attached volumes"),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         let all: Vec<String> =
@@ -179,6 +185,9 @@ impl Forecast {
             aggregate(&refusals)
         } else if !held.is_empty() {
             format!("these pods would not be evicted now: {}", held.join(", "))
+        } else if let Some(first) = self.trial.returning.first() {
+            let pods: Vec<&PodId> = self.trial.returning.iter().map(|blocked| &blocked.pod).collect();
+            format!("these pods would come back: {} ({})", names(&pods, MOST_NAMES), first.hint)
         } else if let Some(text) = &self.trial.blind {
             Failure::Blind(text.clone()).to_string()
         } else {

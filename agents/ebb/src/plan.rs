@@ -255,7 +255,7 @@ fn document(node_plan: &NodePlan) -> Document {
                 volumes: extra.volumes.clone(),
             })
             .collect(),
-        blocked: trial.blocked.iter().map(of_blocked).collect(),
+        blocked: trial.blocked.iter().chain(&trial.returning).map(of_blocked).collect(),
         name: node.name,
         cordoned: node.cordoned,
         cordoned_by: node.cordoned_by,

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use drain::answer::BudgetRefusal;
-use drain::diagnosis::{Blocked, blocked};
+use drain::diagnosis::{Blocked, blocked, foretold_return};
 use drain::findings::BudgetQuery;
 use drain::policy::{Method, OnDetachTimeout};
 use drain::progress::{Line, lines};
 use drain::state::{Attempt, Cause, Stage, Track};
 use drain::view::{NodeView, PodView};
 use drain::volumes::{Leftover, leftovers};
-use drain::{Answer, Event, Inquiry, Moment, Planned, PodId, Policy, Snapshot, State, Verdict, plan, step};
+use drain::{Answer, Event, Inquiry, Moment, PodId, Policy, Snapshot, State, Verdict, plan, step};
 use futures::StreamExt;
 use futures::stream;
 
@@ -31,7 +31,9 @@ pub struct Trial {
     pub lines: Vec<Line>,
     /// Pods that would not leave, with the reasons.
     pub blocked: Vec<Blocked>,
-    /// Pods that would leave, and tolerate the cordon: their controllers may create them again on this node.
+    /// Pods that would leave, and that their owners would create again on this node at once.
+    pub returning: Vec<Blocked>,
+    /// Other pods that would leave, and tolerate the cordon: their owners may create them again on this node.
     pub may_return: Vec<PodId>,
     /// Volumes that are attached to the node and that no pod of it uses.
     pub leftovers: Vec<Leftover>,
@@ -70,14 +72,18 @@ impl Trial {
 
     /// What the snapshot shows beyond the answers about its pods.
     fn beyond_pods(snapshot: &Snapshot, policy: &Policy) -> Self {
-        let pods = snapshot.pods.iter().zip(plan(snapshot, policy));
-        let may_return = |(pod, planned): &(&PodView, Planned)| {
-            planned.verdict == Verdict::Evict && pod.tolerates_cordon && pod.controller.is_some()
+        let planned = plan(snapshot, policy);
+        let pods = snapshot.pods.iter().zip(&planned);
+        let leaving: Vec<&PodView> =
+            pods.filter(|(_, planned)| planned.verdict == Verdict::Evict).map(|(pod, _)| pod).collect();
+        let may_return = |pod: &&&PodView| {
+            pod.tolerates_cordon && pod.controller.is_some() && foretold_return(pod).is_none()
         };
         let waits = !policy.volumes.detach_timeout.is_zero()
             && policy.volumes.on_detach_timeout == OnDetachTimeout::Fail;
         Self {
-            may_return: pods.filter(may_return).map(|(pod, _)| pod.id.clone()).collect(),
+            returning: leaving.iter().filter_map(|pod| foretold_return(pod)).collect(),
+            may_return: leaving.iter().filter(may_return).map(|pod| pod.id.clone()).collect(),
             leftovers: leftovers(snapshot, policy),
             blind: snapshot.storage.unreadable().filter(|_| waits).map(str::to_owned),
             ..Self::default()

@@ -216,7 +216,7 @@ fn returning(pod: &PodView, track: &Track) -> Blocked {
         cause: format!(
             "ReturnsToNode: {owner} has created it again on this node {times} times since the drain began{then}"
         ),
-        hint: return_hint(pod, track, &owner),
+        hint: return_hint(pod, track.names_node()),
         holder: owner,
         since: track.since(),
         returns: true,
@@ -224,13 +224,28 @@ fn returning(pod: &PodView, track: &Track) -> Blocked {
     }
 }
 
+/// What is known before a drain of a pod that its owner will create again on this node: `None` of all pods of which only a
+/// return can tell.
+pub fn foretold_return(pod: &PodView) -> Option<Blocked> {
+    let owner = pod.controller.as_ref().filter(|owner| owner.is_foreign_daemon_set())?;
+    Some(Blocked {
+        pod: pod.id.clone(),
+        cause: format!("ReturnsToNode: {owner} creates it again on this node, although the node is cordoned"),
+        holder: owner.to_string(),
+        hint: return_hint(pod, false),
+        returns: true,
+        ..Blocked::default()
+    })
+}
+
 /// How a pod that returns can be stopped, or left. Only owners of Kubernetes' own can be scaled, and have a template that a
 /// person writes.
-fn return_hint(pod: &PodView, track: &Track, owner: &str) -> String {
+fn return_hint(pod: &PodView, named_node: bool) -> String {
+    let owner = pod.owner();
     let PodId { namespace, name, .. } = &pod.id;
     let label =
         format!("let the drain leave the pod: kubectl -n {namespace} label pod {name} {DRAIN_LABEL}=skip");
-    let names_node = pod.names_node || track.names_node();
+    let names_node = pod.names_node || named_node;
     let Some(kind) = pod.controller.as_ref().filter(|owner| !owner.has_scale()).map(|owner| &owner.kind)
     else {
         return if pod.tolerates_cordon {

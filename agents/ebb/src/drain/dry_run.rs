@@ -117,6 +117,8 @@ impl NodeForecast {
     }
 
     fn document(&self) -> Document {
+        let trial = &self.forecast.trial;
+        let blocked = trial.blocked.iter().chain(&trial.returning);
         Document {
             name: self.forecast.node.clone(),
             outcome: if self.failure.is_empty() { "WouldDrain" } else { "WouldFail" },
@@ -124,8 +126,8 @@ impl NodeForecast {
             seconds: 0.0,
             cordoned_before: self.was_cordoned,
             uncordoned: false,
-            pods: self.forecast.trial.lines.iter().map(|line| of_line(line, false)).collect(),
-            blocked: self.forecast.trial.blocked.iter().map(of_blocked).collect(),
+            pods: trial.lines.iter().map(|line| of_line(line, false)).collect(),
+            blocked: blocked.map(of_blocked).collect(),
             warnings: self.warnings.clone(),
             verdict: Some(self.forecast.verdict(Permits::Flags)),
         }

@@ -42,6 +42,13 @@ fn the_verdict_says_what_would_fail_and_what_would_permit_it() {
         (forecast(&|f| f.trial.leftovers = vec![leftover(true)]), "would fail: 1 attached volume", 1),
         (forecast(&|f| f.trial.blind = Some("no".into())), "would fail: volumes cannot be read", 1),
         (forecast(&|f| f.refused_cordon = Some("no".into())), "would fail: the cordon is refused", 1),
+        (
+            forecast(&|f| {
+                f.trial.returning = vec![Blocked { pod: pod("a"), returns: true, ..Blocked::default() }];
+            }),
+            "would fail: 1 pod that comes back",
+            1,
+        ),
         (forecast(&|f| f.unseen = Some("no".into())), "would fail: its pods cannot be listed", 1),
         (
             forecast(&|f| f.trial.lines = vec![line("a", busy("no")), line("b", busy("no"))]),
