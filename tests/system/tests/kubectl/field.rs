@@ -1,9 +1,13 @@
 //! Cases from public bug reports about drains, each beside the real `kubectl drain`: kubectl drains one node, and `ebb`
 //! another one with the same objects.
 
-use std::time::Duration;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use control_plane::{ControlPlane, Pool, objects, unique, until};
 use serde_json::{Value, json};
 
@@ -43,6 +47,30 @@ impl Field {
             let pod = self.plane.get(&["pod", name, "--namespace", &self.pool.name])?;
             Ok((pod["status"]["phase"] == "Running").then_some(()))
         })
+    }
+
+    /// Pods that have failed.
+    fn failed_pods(&self, program: Program, number: u32) -> Result<()> {
+        let names = (0..number).map(|number| format!("failed-{program:?}-{number}").to_lowercase());
+        let pods: Vec<Value> = names
+            .map(|name| {
+                let mut pod = objects::pod(&self.pool.name, &name);
+                pod["metadata"]["annotations"] = json!({objects::READY_DELAY: "1000h"});
+                pod["spec"]["nodeName"] = json!(self.node(program));
+                pod
+            })
+            .collect();
+        self.plane.apply(&pods)?;
+        let failed = pods.iter().map(|pod| {
+            json!({
+                "apiVersion": "v1", "kind": "Pod", "status": {"phase": "Failed"},
+                "metadata": {"name": pod["metadata"]["name"], "namespace": self.pool.name},
+            })
+        });
+        let list =
+            json!({"apiVersion": "v1", "kind": "List", "items": failed.collect::<Vec<_>>()}).to_string();
+        let apply = ["apply", "--server-side", "--force-conflicts", "--subresource=status", "-f", "-"];
+        self.plane.run_with_input(&apply, list.as_bytes()).map(drop)
     }
 
     /// `drain NODE --force FLAGS…`, for real.
@@ -150,4 +178,293 @@ fn a_cordon_that_a_policy_denies() -> Result<()> {
     );
     field.plane.run(&["delete", "validatingadmissionpolicybinding", name])?;
     field.plane.run(&["delete", "validatingadmissionpolicy", name]).map(drop)
+}
+
+/// A kind without a controller, for owners: `apps.NAME.test/v1`.
+fn kind(pool: &Pool, kind: &str) -> (String, Value) {
+    let group = format!("{}.test", pool.name);
+    let plural = format!("{}s", kind.to_lowercase());
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    (format!("{group}/v1"), definition)
+}
+
+impl Field {
+    /// Creates an object of a kind of its own, and returns a reference to it as a controller.
+    fn owner(&self, of_kind: &str, name: &str) -> Result<Value> {
+        let (version, definition) = kind(&self.pool, of_kind);
+        self.plane.apply(&[definition])?;
+        let namespace = &self.pool.name;
+        let object = json!({
+            "apiVersion": version, "kind": of_kind, "metadata": {"name": name, "namespace": namespace},
+        });
+        until("the kind is served", LIMIT, || Ok(self.plane.apply(std::slice::from_ref(&object)).ok()))?;
+        let resource = format!("{}s.{}.test", of_kind.to_lowercase(), namespace);
+        let uid = self.plane.get(&[&resource, name, "--namespace", namespace])?["metadata"]["uid"].clone();
+        Ok(json!({"apiVersion": version, "kind": of_kind, "name": name, "controller": true, "uid": uid}))
+    }
+
+    fn budget(&self, name: &str, spec: &Value) -> Result<()> {
+        let mut budget = objects::disruption_budget(&self.pool.name, name, ("minAvailable", 1));
+        budget["spec"] = spec.clone();
+        budget["spec"]["selector"] = json!({"matchLabels": {"app": name}});
+        self.plane.apply(&[budget])
+    }
+
+    /// Waits until the status of the budget says this.
+    fn until_budget(&self, name: &str, is: impl Fn(&Value) -> bool) -> Result<()> {
+        until("the budget is worked out", LIMIT, || {
+            let budget = self.plane.get(&["pdb", name, "--namespace", &self.pool.name])?;
+            Ok(is(&budget["status"]).then_some(()))
+        })
+    }
+}
+
+/// openkruise/kruise#1831: an owner that is called DaemonSet, of another group, creates its pod again at once.
+#[test]
+fn a_daemon_set_of_another_group() -> Result<()> {
+    let field = Field::new()?;
+    let owner = field.owner("DaemonSet", "ingress")?;
+    let made = AtomicUsize::new(0);
+    let make = |program: Program| {
+        let name = format!("ingress-{}", made.fetch_add(1, Ordering::SeqCst));
+        field.pod(program, &name, |pod| {
+            pod["metadata"]["ownerReferences"] = json!([owner]);
+            pod["metadata"]["labels"] = json!({"on": format!("{program:?}")});
+            pod["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+        })
+    };
+    make(Program::Kubectl)?;
+    let (code, output) = field.drain(Program::Kubectl, &["--timeout=30s"])?;
+    assert_eq!(code, Some(0), "{output}");
+    make(Program::Ebb)?;
+    field.forecast(1, "would fail: 1 pod that comes back", &[])?;
+    made.store(10, Ordering::SeqCst);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let controller = scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                let pods =
+                    field.plane.list(&["pods", "--namespace", &field.pool.name, "--selector=on=Ebb"])?;
+                if pods.is_empty() {
+                    make(Program::Ebb)?;
+                }
+                thread::sleep(Duration::from_millis(200));
+            }
+            anyhow::Ok(())
+        });
+        let drained = (|| {
+            let (code, output) = field.drain(Program::Ebb, &["--timeout=25s"])?;
+            let told = "it is not evicted again in this attempt";
+            ensure!(code == Some(1) && output.contains(told), "{output}");
+            let made = made.load(Ordering::SeqCst) - 10;
+            ensure!(made <= 3, "{made} pods were made: {output}");
+            let label = output.lines().find_map(|line| line.split_once("kubectl ")?.1.split("; or ").next());
+            let label: Vec<&str> = label.with_context(|| output.clone())?.split(' ').collect();
+            field.plane.run(&label)?;
+            let (code, output) = field.drain(Program::Ebb, &["--timeout=25s"])?;
+            ensure!(code == Some(0), "{output}");
+            Ok(())
+        })();
+        is_over.store(true, Ordering::SeqCst);
+        controller.join().map_err(|_| anyhow!("the controller has panicked"))??;
+        drained
+    })
+}
+
+/// devantler-tech/platform#1880, tektoncd/pipeline#3774: budgets that can never allow anything, each with its own remedy.
+#[test]
+fn budgets_that_never_allow_anything() -> Result<()> {
+    let field = Field::new()?;
+    let namespace = &field.pool.name;
+    let cases = [
+        ("whole", true, json!({"minAvailable": "100%"}), "scaling up does not help"),
+        ("none", true, json!({"maxUnavailable": 0}), "scaling up does not help"),
+        ("both", true, json!({"minAvailable": 2}), "up to 3, or change the budget"),
+        ("half", false, json!({"minAvailable": "50%"}), "use an integer minAvailable"),
+        ("bare", false, json!({"minAvailable": 2}), "delete the pod by hand"),
+    ];
+    for (name, is_owned, budget, _) in &cases {
+        field.budget(name, budget)?;
+        if *is_owned {
+            let mut deployment = objects::deployment(namespace, name, 2);
+            deployment["spec"]["template"]["spec"]["topologySpreadConstraints"] = json!([{
+                "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": name}},
+            }]);
+            field.plane.apply(&[deployment])?;
+        } else {
+            for program in [Program::Kubectl, Program::Ebb] {
+                let pod = format!("{name}-{program:?}").to_lowercase();
+                field.pod(program, &pod, |pod| pod["metadata"]["labels"]["app"] = json!(name))?;
+            }
+        }
+    }
+    for (name, is_owned, ..) in &cases {
+        field.until_budget(name, |status| {
+            if *is_owned { status["currentHealthy"] == 2 } else { !status["observedGeneration"].is_null() }
+        })?;
+    }
+    for (name, .., hint) in &cases {
+        let selector = format!("--pod-selector=app={name}");
+        for program in [Program::Kubectl, Program::Ebb] {
+            let (code, output) = field.drain(program, &[&selector, "--timeout=2s"])?;
+            assert_eq!(code, Some(1), "{name} {program:?}: {output}");
+            assert!(output.contains(hint) || matches!(program, Program::Kubectl), "{name}: {output}");
+        }
+    }
+    Ok(())
+}
+
+/// strimzi/strimzi-kafka-operator#12310: a budget over the pods of a kind without scale. kubectl hangs beyond its time-out.
+#[test]
+fn a_budget_that_cannot_be_worked_out() -> Result<()> {
+    let field = Field::new()?;
+    let owner = field.owner("Widget", "w")?;
+    field.budget("w", &json!({"maxUnavailable": 1}))?;
+    field.pod(Program::Ebb, "w", |pod| pod["metadata"]["ownerReferences"] = json!([owner]))?;
+    field.until_budget("w", |status| status["conditions"][0]["reason"] == "SyncFailed")?;
+    let (code, output) = field.drain(Program::Ebb, &["--timeout=3s"])?;
+    assert_eq!(code, Some(1), "{output}");
+    assert!(
+        output.contains("cannot be worked out") && output.contains("give the kind of its pods' owner"),
+        "{output}"
+    );
+    Ok(())
+}
+
+/// nklmilojevic/sofka#637, kubernetes#133543: empty texts in kubeconfigs, and a token beside a token file.
+#[test]
+fn kubeconfigs_are_read_alike() -> Result<()> {
+    let field = Field::new()?;
+    let folder = tempfile::tempdir()?;
+    let file = |name: &str, text: &str| -> Result<String> {
+        let path = folder.path().join(name);
+        #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+        fs::write(&path, text)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        Ok(path.display().to_string())
+    };
+    let (good, bad, token) = (file("good", field.plane.token())?, file("bad", "wrong")?, field.plane.token());
+    let node = field.node(Program::Ebb);
+    let masters = ["--as=somebody", "--as-group=system:masters"];
+    let users: [(Value, &[&str], i32); 9] = [
+        (json!({"token": "", "tokenFile": good}), &[], 0),
+        (json!({"token": "wrong", "tokenFile": good}), &[], 0),
+        (json!({"token": token, "tokenFile": bad}), &[], 1),
+        (json!({"token": token, "tokenFile": ""}), &[], 0),
+        (json!({"username": "", "password": "", "token": token}), &[], 0),
+        (json!({"token": token, "client-certificate": "", "as": ""}), &["--context", "", "--user="], 0),
+        (json!({"token": token}), &["--as=somebody"], 1),
+        (json!({"token": token}), &masters, 0),
+        (json!({"token": token}), &["--user=nobody"], 1),
+    ];
+    for (number, (user, flags, expected)) in users.iter().enumerate() {
+        let cluster =
+            json!({"server": field.plane.server(), "insecure-skip-tls-verify": true, "proxy-url": ""});
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": ""}}],
+        });
+        let path = file(&number.to_string(), &kubeconfig.to_string())?;
+        for program in [Program::Kubectl, Program::Ebb] {
+            let arguments = [&[node][..], flags].concat();
+            let (said, output) = program.drain(&field.plane, path.as_ref(), &arguments)?;
+            assert_eq!(said.code, Some(*expected), "{program:?} {number} {flags:?}: {output}");
+        }
+    }
+    Ok(())
+}
+
+/// Cases in which the program was right: somebody changes what holds the pod while `ebb` waits, or there is much to do.
+#[test]
+fn what_ends_while_a_drain_waits_for_it() -> Result<()> {
+    let field = Field::new()?;
+    let namespace = &field.pool.name;
+    let delete = |kind: &str, name: &str| -> Result<()> {
+        field.plane.run(&["delete", kind, name, "--namespace", namespace, "--wait=false"]).map(drop)
+    };
+    // What holds the pod `web`, and how that ends.
+    type Change<'a> = Box<dyn Fn() -> Result<()> + 'a>;
+    let one = || field.budget("web", &json!({"minAvailable": 1}));
+    let cases: [(&str, Change<'_>, Change<'_>); 3] = [
+        // kubernetes#119731
+        (
+            "one of two budgets is deleted",
+            Box::new(|| {
+                one()?;
+                let mut all = objects::disruption_budget(namespace, "all", ("minAvailable", 0));
+                all["spec"]["selector"] = json!({});
+                field.plane.apply(&[all])
+            }),
+            Box::new(|| delete("pdb", "web")),
+        ),
+        // rook/rook#12375
+        (
+            "an operator replaces the budget",
+            Box::new(one),
+            Box::new(|| {
+                delete("pdb", "web")?;
+                field.budget("web", &json!({"minAvailable": 0}))
+            }),
+        ),
+        // kubernetes/kops#5988
+        ("the namespace is deleted", Box::new(one), Box::new(|| delete("namespace", namespace))),
+    ];
+    for (what, holds, ends) in cases {
+        field.pod(Program::Ebb, "web", |_| {})?;
+        holds()?;
+        field.until_budget("web", |status| status["currentHealthy"] == 1)?;
+        let (code, output) = thread::scope(|scope| {
+            let drain = scope.spawn(|| field.drain(Program::Ebb, &["--timeout=90s", "--retry=1s"]));
+            thread::sleep(Duration::from_secs(2));
+            ends()?;
+            drain.join().map_err(|_| anyhow!("the drain has panicked"))?
+        })?;
+        assert_eq!(code, Some(0), "{what}: {output}");
+        if what != "the namespace is deleted" {
+            field.plane.run(&["delete", "pdb", "--all", "--namespace", namespace])?;
+        }
+    }
+    Ok(())
+}
+
+/// rancher/rancher#25999, kubernetes#98012: a time-out is kept, and many finished pods are no burden.
+#[test]
+fn a_time_out_and_many_finished_pods() -> Result<()> {
+    let field = Field::new()?;
+    for program in [Program::Kubectl, Program::Ebb] {
+        field.failed_pods(program, 40)?;
+        let held = format!("held-{program:?}").to_lowercase();
+        field.pod(program, &held, |pod| pod["metadata"]["finalizers"] = json!(["example.org/hold"]))?;
+        let begun = Instant::now();
+        let (code, output) = field.drain(program, &["--timeout=5s"])?;
+        assert_eq!(code, Some(1), "{output}");
+        if let Program::Ebb = program {
+            assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+            assert!(output.contains("held by finalizers") || output.contains(&held), "{output}");
+        }
+        let free = r#"{"metadata":{"finalizers":null}}"#;
+        field.plane.run(&[
+            "patch",
+            "pod",
+            &held,
+            "--namespace",
+            &field.pool.name,
+            "--type=merge",
+            "-p",
+            free,
+        ])?;
+        let (code, output) = field.drain(program, &["--timeout=60s"])?;
+        assert_eq!(code, Some(0), "{output}");
+    }
+    Ok(())
 }
