@@ -9,6 +9,7 @@ use schemas::Agent;
 
 use crate::cancel::CancelArguments;
 use crate::commands::CommandsArguments;
+use crate::completion::{CompleteArguments, CompletionArguments};
 use crate::config::ConfigArguments;
 use crate::cordon::CordonArguments;
 use crate::drain::DrainArguments;
@@ -96,6 +97,13 @@ pub(crate) enum Command {
     Baseos(AgentFlags),
     /// Run the agents as child processes and restart them, on hosts without a service manager
     Run(RunArguments),
+    /// Print the script with which a shell completes verbs, flags and names of nodes
+    ///
+    /// bash: `source <(ebb completion bash)`; zsh: `source <(ebb completion zsh)`; fish: `ebb completion fish | source`.
+    Completion(CompletionArguments),
+    /// Answer a TAB
+    #[command(name = COMPLETE, hide = true, disable_help_flag = true)]
+    Complete(CompleteArguments),
     /// Run one agent as a child process of `ebb run`
     #[command(hide = true)]
     Child(ChildArguments),
@@ -130,11 +138,20 @@ pub(crate) struct DemoArguments {
 /// Name of the link that makes the binary a plugin of kubectl.
 const PLUGIN: &str = "kubectl-ebb";
 
+/// Hidden verb that answers a TAB, with the name that cobra gives it.
+const COMPLETE: &str = "__complete";
+
+/// Name of the link that kubectl asks what completes the words after `kubectl ebb`.
+const PLUGIN_COMPLETE: &str = "kubectl_complete-ebb";
+
 /// Verbs that imitate kubectl's. Like kubectl they exit with 1 for invalid arguments.
 const KUBECTL_VERBS: [&str; 4] = ["drain", "cordon", "uncordon", "plan"];
 
 /// Parses the arguments; the first is the name under which the program was called.
-pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
+pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error> {
+    if called_as(&arguments) == Some(PLUGIN_COMPLETE) {
+        arguments.insert(1, COMPLETE.into());
+    }
     if let Some((link, agent)) = called_as(&arguments).and_then(|link| Some((link, Agent::from_name(link)?)))
     {
         let definition = of_agent(agent, link);
@@ -163,7 +180,7 @@ pub(crate) fn usage_code(arguments: &[OsString]) -> u8 {
 }
 
 /// The definition of all verbs and flags. Its help texts name the program as it was called.
-fn definition(called_as: Option<&str>) -> clap::Command {
+pub(crate) fn definition(called_as: Option<&str>) -> clap::Command {
     let definition = Cli::command();
     if called_as == Some(PLUGIN) { definition.bin_name("kubectl ebb") } else { definition }
 }
@@ -258,6 +275,7 @@ mod tests {
             assert!(of(&[&path, "status"]).is_err(), "{link} has no verbs");
         }
         assert!(matches!(of(&["/usr/bin/ebb", "status"]), Ok(Command::Status(_))));
+        assert!(matches!(of(&["kubectl_complete-ebb", ""]), Ok(Command::Complete(_))));
         assert!(of(&[]).is_err());
     }
 }

@@ -8,6 +8,7 @@ mod agents;
 mod cancel;
 mod cli;
 mod commands;
+mod completion;
 mod config;
 mod cordon;
 #[cfg(feature = "demo")]
@@ -87,6 +88,14 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         Command::Slots(arguments) => slots::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Topic(arguments) => topic::run(&arguments),
+        Command::Completion(arguments) => {
+            completion::script(&arguments);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Complete(arguments) => {
+            completion::answer(&arguments);
+            Ok(ExitCode::SUCCESS)
+        }
     };
     result.unwrap_or_else(|error| {
         screen::complain(&error);

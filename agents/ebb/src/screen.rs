@@ -92,6 +92,14 @@ pub(crate) fn line(text: &str) {
     }
 }
 
+/// Prints a name and, behind a tab, what it means, if anything is said about it.
+pub(crate) fn described(name: &str, about: &str) {
+    let tab = if about.is_empty() { "" } else { "\t" };
+    if let Err(error) = writeln!(io::stdout(), "{}{tab}{}", text::plain(name), text::plain(about)) {
+        tracing::debug!("cannot print: {error}");
+    }
+}
+
 /// Prints lines of data.
 pub(crate) fn lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) {
     lines.into_iter().for_each(|text| line(text.as_ref()));

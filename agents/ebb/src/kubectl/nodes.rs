@@ -8,7 +8,7 @@ use anyhow::{anyhow, bail};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use cluster::kubeconfig::{Overrides, Search};
-use cluster::{ApiFailure, Cluster, connect, get_node, list_nodes_selected};
+use cluster::{ApiFailure, Cluster, connect, get_node, list_nodes, list_nodes_selected};
 use drain::Selector;
 use drain::view::NodeView;
 use pubsub::Root;
@@ -107,6 +107,15 @@ impl NodeArguments {
             screen::say("No resources found: no node has these labels");
         }
         Ok((cluster, nodes))
+    }
+
+    /// The names of all nodes.
+    ///
+    /// # Errors
+    /// There is no usable kubeconfig, or the call failed.
+    pub(crate) async fn names(&self) -> Result<Vec<String>, ApiFailure> {
+        let cluster = reach(self.kubeconfig.clone(), self.overrides(), "completion").await?;
+        Ok(list_nodes(&cluster).await?.into_iter().map(|node| node.view.name).collect())
     }
 
     fn overrides(&self) -> Overrides {

@@ -1,6 +1,7 @@
 //! The verbs as a person runs them: the built program, against a cluster in memory or beside real agents.
 
 mod bad_input;
+mod completions;
 mod configs;
 mod connections;
 mod cordons;
