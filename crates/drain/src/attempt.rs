@@ -199,6 +199,11 @@ impl Attempt {
         self.findings = findings;
     }
 
+    /// The pod that has to leave before this one, because this one belongs to it.
+    pub(crate) fn parent(&self, track: &Track) -> Option<&Track> {
+        self.pods.parent(track)
+    }
+
     /// Reason for waiting other than pods and volumes: a relist that keeps failing, a missing first snapshot, unknown
     /// volumes, or a scheduler that may still be out of date. The text does not change from second to second. `None` if there is none.
     pub fn wait_reason(&self) -> Option<String> {

@@ -93,6 +93,27 @@ impl Pods {
         self.tracks.get_mut(uid)
     }
 
+    /// The pod of this node that is the controller of this one, such as the pod of a virtual machine of the one that holds its
+    /// hot-plugged disk: it leaves first. `None` if there is none; if a rule has it leave later; and if owners go round in a
+    /// circle.
+    pub(crate) fn parent(&self, track: &Track) -> Option<&Track> {
+        let of = |track: &Track| self.tracks.get(track.owner()?);
+        let parent = of(track).filter(|parent| parent.order() <= track.order())?;
+        let mut up = Some(parent);
+        for _ in 0..self.tracks.len() {
+            up = up.and_then(of);
+            if up.is_none() {
+                return Some(parent);
+            }
+        }
+        None
+    }
+
+    /// True if no action of this attempt can make the pod, or one that has to leave before it, leave.
+    pub(crate) fn is_immovable(&self, track: &Track) -> bool {
+        track.is_immovable() || self.parent(track).is_some_and(|parent| self.is_immovable(parent))
+    }
+
     /// Number of pods that have left.
     pub(crate) fn gone(&self) -> u64 {
         self.gone

@@ -163,7 +163,11 @@ fn shown_since(track: &Track) -> Moment {
 
 fn detail(attempt: &Attempt, track: &Track, pod: &PodView, now: Moment) -> String {
     let text = match track.shown_stage() {
-        Stage::Waiting | Stage::Evicting | Stage::Accepted => String::new(),
+        Stage::Waiting => match attempt.parent(track) {
+            Some(parent) => format!("waits until pod {} has left, which it belongs to", parent.id()),
+            None => String::new(),
+        },
+        Stage::Evicting | Stage::Accepted => String::new(),
         Stage::Blocked { cause: Cause::Budget(text) | Cause::Webhook(text), .. }
         | Stage::Paused { text, .. }
         | Stage::Failed { text } => text.clone(),

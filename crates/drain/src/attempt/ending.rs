@@ -96,7 +96,7 @@ impl Attempt {
         let lowest = self.pods.iter().map(Track::order).min();
         let is_forced = self.is_forced(now, policy);
         let mut first = self.pods.iter().filter(|track| is_forced || Some(track.order()) == lowest);
-        lowest.is_some() && first.all(Track::is_immovable)
+        lowest.is_some() && first.all(|track| self.pods.is_immovable(track))
     }
 
     /// Fails before pods are evicted if the volumes cannot be read, because the final check could not succeed.

@@ -58,6 +58,7 @@ impl Attempt {
     ) -> Option<Effect> {
         let has_room = self.turns.has_room(policy);
         let never_evicts = self.pods.no_evictions() || policy.method != Method::Evict;
+        let waits = self.pods.get(&pod.id.uid).is_some_and(|track| self.pods.parent(track).is_some());
         let track = self.pods.get_mut(&pod.id.uid)?;
         if never_evicts {
             track.give_up_evictions();
@@ -66,7 +67,8 @@ impl Attempt {
             // The pod is terminating: turn and budgets do not matter any more.
             return track.is_shortening_due(now, policy).then(|| track.shorten(self.number, now));
         }
-        let may = track.is_due(now)
+        let may = !waits
+            && track.is_due(now)
             && track.order() <= order
             && (has_room || track.needs_no_turn())
             && (track.by() != DeletionMethod::Eviction || budgets.take(pod, snapshot));

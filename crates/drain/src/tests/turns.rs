@@ -266,3 +266,52 @@ fn a_wake_up_never_lies_in_the_past() {
     let later = |effect: &Effect| matches!(effect, Effect::WakeAt(at) if *at > bench.now);
     assert!(effects.iter().any(later), "{effects:?}");
 }
+
+/// A pod of the node that belongs to the one with this UID.
+fn child(uid: &str, parent: &str) -> PodView {
+    let controller = Controller { kind: "Pod".into(), uid: parent.into(), ..Controller::default() };
+    PodView { controller: Some(controller), ..pod(uid) }
+}
+
+/// kubevirt#13523: the pod with the hot-plugged disk of a machine left before the machine.
+#[test]
+fn a_pod_that_belongs_to_another_leaves_after_it() {
+    let mut bench = Bench::start();
+    let pods = || vec![child("disk", "vm"), child("probe", "disk"), pod("vm")];
+    assert_eq!(evicted(&bench.snapshot(guarded(pods(), 0, "1"))), ["vm"]);
+    bench.answer("vm", refusal());
+    let lines = crate::progress::lines(bench.attempt(), bench.now);
+    let of = |uid: &str| lines.iter().find(|line| line.id.uid == uid).unwrap().detail.clone();
+    assert_eq!(of("disk"), "waits until pod a/pod-vm has left, which it belongs to");
+    assert_eq!(of("probe"), "waits until pod a/pod-disk has left, which it belongs to");
+    assert_eq!(evicted(&bench.snapshot(with(vec![child("disk", "vm"), child("probe", "disk")]))), ["disk"]);
+    assert_eq!(evicted(&bench.snapshot(with(vec![child("probe", "disk")]))), ["probe"]);
+}
+
+#[test]
+fn who_waits_for_nobody() {
+    let ordered = |order| Rule { order, selector: Some("late".parse().unwrap()), ..Rule::default() };
+    let late = || PodView { labels: [("late".to_owned(), String::new())].into(), ..pod("vm") };
+    for (what, pods, expected) in [
+        ("its owner is no pod of the node", vec![child("a", "x")], &["a"][..]),
+        ("each belongs to the other", vec![child("a", "b"), child("b", "a")], &["a", "b"]),
+        ("it belongs to itself", vec![child("a", "a")], &["a"]),
+        (
+            "its owner belongs to a circle",
+            vec![child("a", "b"), child("b", "c"), child("c", "b")],
+            &["a", "b", "c"],
+        ),
+        ("a rule has its owner leave later", vec![child("a", "vm"), late()], &["a"]),
+    ] {
+        let mut bench = Bench::with(Policy { rules: vec![ordered(1)], ..Policy::device() }, None);
+        assert_eq!(evicted(&bench.snapshot(with(pods))), expected, "{what}");
+    }
+}
+
+#[test]
+fn what_belongs_to_a_pod_that_cannot_leave_does_not_keep_the_attempt_alive() {
+    let mut bench = Bench::start();
+    bench.snapshot(with(vec![child("disk", "vm"), pod("vm")]));
+    bench.answer("vm", Answer::Rejected { text: "no".into() });
+    assert_eq!(bench.outcome(), Some(Outcome::Failed(Failure::Stuck)));
+}

@@ -468,3 +468,25 @@ fn a_time_out_and_many_finished_pods() -> Result<()> {
     }
     Ok(())
 }
+
+/// kubevirt/kubevirt#13523: a pod that holds the disk of a machine belongs to the machine's pod.
+#[test]
+fn a_pod_that_belongs_to_a_pod_of_the_node() -> Result<()> {
+    let field = Field::new()?;
+    field.budget("machine", &json!({"maxUnavailable": 0}))?;
+    for program in [Program::Kubectl, Program::Ebb] {
+        let (machine, disk) =
+            (format!("machine-{program:?}").to_lowercase(), format!("disk-{program:?}").to_lowercase());
+        field.pod(program, &machine, |pod| pod["metadata"]["labels"]["app"] = json!("machine"))?;
+        let namespace = ["--namespace", &field.pool.name];
+        let uid = field.plane.get(&[&["pod", &machine][..], &namespace].concat())?["metadata"]["uid"].clone();
+        let owner =
+            json!({"apiVersion": "v1", "kind": "Pod", "name": machine, "uid": uid, "controller": true});
+        field.pod(program, &disk, |pod| pod["metadata"]["ownerReferences"] = json!([owner]))?;
+        let (code, output) = field.drain(program, &["--timeout=4s"])?;
+        assert_eq!(code, Some(1), "{output}");
+        let is_there = field.plane.get(&[&["pod", &disk][..], &namespace].concat()).is_ok();
+        assert_eq!(is_there, matches!(program, Program::Ebb), "{output}");
+    }
+    Ok(())
+}
