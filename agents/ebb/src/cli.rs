@@ -1,8 +1,11 @@
 //! The command line.
 
+mod help;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use runtime::AgentFlags;
 use schemas::Agent;
@@ -163,7 +166,15 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
             Agent::Baseos => Command::Baseos(flags),
         });
     }
-    let definition = definition(called_as(&arguments));
+    let is_plugin = called_as(&arguments) == Some(PLUGIN);
+    let mut definition = definition(called_as(&arguments));
+    let verb = arguments.get(1).and_then(|verb| verb.to_str());
+    if let Some(verb) = verb.filter(|verb| is_plugin && definition.find_subcommand(verb).is_some()) {
+        if !help::CLUSTER.contains(&verb) {
+            let text = format!("{verb} is about the device on which it runs: type `ebb {verb}` there");
+            return Err(definition.error(ErrorKind::InvalidSubcommand, text));
+        }
+    }
     let matches = definition.try_get_matches_from(levels(arguments))?;
     Cli::from_arg_matches(&matches).map(|cli| cli.command)
 }
@@ -181,8 +192,9 @@ pub(crate) fn usage_code(arguments: &[OsString]) -> u8 {
 
 /// The definition of all verbs and flags. Its help texts name the program as it was called.
 pub(crate) fn definition(called_as: Option<&str>) -> clap::Command {
-    let definition = Cli::command();
-    if called_as == Some(PLUGIN) { definition.bin_name("kubectl ebb") } else { definition }
+    let is_plugin = called_as == Some(PLUGIN);
+    let definition = help::grouped(Cli::command(), is_plugin);
+    if is_plugin { definition.bin_name("kubectl ebb") } else { definition }
 }
 
 /// Joins kubectl's `-v 2`, `-v2` and `--v 2` into `-v=2`. Our `-v` has an optional value, so clap accepts it only with

@@ -152,5 +152,15 @@ async fn as_a_plugin_of_kubectl_it_says_so() -> Result<()> {
         let help = String::from_utf8(output.stdout)?;
         assert!(output.status.success() && help.contains(expected), "{help}");
     }
+    for (words, code, part) in [
+        (&["--help"][..], 0, "kubectl ebb plan NODE"),
+        (&["reboot"], 2, "reboot is about the device on which it runs: type `ebb reboot` there"),
+        (&["nosuch"], 2, "unrecognized subcommand 'nosuch'"),
+    ] {
+        let output = std::process::Command::new(&plugin).args(words).output()?;
+        let said = String::from_utf8([output.stdout, output.stderr].concat())?;
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains(part) && !said.contains("nodeagent"), "{said}");
+    }
     Ok(())
 }

@@ -1,0 +1,79 @@
+//! The first page of the help: the verbs by whom they are for, examples, exit codes. As a plugin of kubectl only the verbs
+//! about a cluster are there.
+
+use clap::Command;
+
+/// Verbs about the nodes of a cluster, for a person with a kubeconfig.
+pub(super) const CLUSTER: &[&str] = &["plan", "drain", "cordon", "uncordon", "completion"];
+
+/// The groups of the help, each with its verbs.
+const GROUPS: [(&str, &[&str]); 4] = [
+    (
+        "On the device, for its operator",
+        &[
+            "status", "reboot", "shutdown", "poweroff", "update", "request", "cancel", "commands", "freeze",
+            "unfreeze", "force", "slots", "config",
+        ],
+    ),
+    ("In a cluster, with a kubeconfig", CLUSTER),
+    ("Agents", &["zedkube", "device-op", "nodeagent", "baseos", "run"]),
+    ("To look inside, and to try", &["topic", "demo"]),
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb status                          what is wrong, and what to type
+  ebb reboot --reason \"fan swap\"      drain this node, then reboot the device
+  ebb plan NODE --ignore-daemonsets   what this drain would do, and what would block it
+  ebb drain NODE --ignore-daemonsets  as kubectl drain, with a reason for every wait";
+
+const PLUGIN_EXAMPLES: &str = "\
+Examples:
+  kubectl ebb plan NODE --ignore-daemonsets   what this drain would do, and what would block it
+  kubectl ebb drain NODE --ignore-daemonsets  as kubectl drain, with a reason for every wait
+  kubectl ebb uncordon NODE                   the node takes pods again";
+
+const CODES: &str = "\
+Exit codes: 0 done; 1 refused or failed; 2 invalid arguments (1 for drain, cordon, uncordon and plan, as kubectl);
+  130 after Ctrl-C. `ebb status` has its own: see `ebb status --help`.";
+
+/// The definition with the verbs in groups.
+pub(super) fn grouped(definition: Command, is_plugin: bool) -> Command {
+    let mut text = String::new();
+    for (heading, verbs) in GROUPS.iter().filter(|(_, verbs)| !is_plugin || *verbs == CLUSTER) {
+        text.push_str(&format!("{heading}:\n"));
+        for verb in verbs.iter().filter_map(|verb| definition.find_subcommand(verb)) {
+            let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+            text.push_str(&format!("  {:<11} {about}\n", verb.get_name()));
+        }
+        text.push('\n');
+    }
+    let examples = if is_plugin { PLUGIN_EXAMPLES } else { EXAMPLES };
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{text}Options:\n{{options}}\n\n{examples}\n\n{CODES}\n"
+    );
+    definition.help_template(template)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn each_verb_is_in_one_group() {
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| *verbs).copied().collect();
+        let names: BTreeSet<&str> = grouped.iter().copied().collect();
+        assert_eq!(names.len(), grouped.len(), "twice: {grouped:?}");
+        let definition = Cli::command();
+        let shown = definition.get_subcommands().filter(|verb| !verb.is_hide_set());
+        let mut shown: BTreeSet<&str> = shown.map(Command::get_name).collect();
+        // A release is built without it.
+        shown.insert("demo");
+        assert_eq!(names, shown);
+    }
+}
