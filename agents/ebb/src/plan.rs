@@ -132,7 +132,7 @@ async fn of_nodes(arguments: &PlanArguments) -> anyhow::Result<Vec<NodePlan>> {
 /// The plan of this device's agents for its own node.
 async fn of_device(arguments: &PlanArguments) -> anyhow::Result<NodePlan> {
     let PlanArguments { drain, device: flags, .. } = arguments;
-    if policy(drain)? != policy(&DrainArguments::none()?)? || drain.nodes.context.is_some() {
+    if policy(drain)? != policy(&DrainArguments::none()?)? || drain.nodes.chooses_cluster() {
         bail!(
             "without NODE the settings of this device say how it is drained (--set KEY=VALUE): the flags of `ebb drain` \
              need a NODE"

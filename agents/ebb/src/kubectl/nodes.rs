@@ -118,6 +118,11 @@ impl NodeArguments {
         Ok(list_nodes(&cluster).await?.into_iter().map(|node| node.view.name).collect())
     }
 
+    /// True if flags choose a cluster, or a person, by the parts of a kubeconfig.
+    pub(crate) fn chooses_cluster(&self) -> bool {
+        self.overrides() != Overrides::default()
+    }
+
     fn overrides(&self) -> Overrides {
         let Person { cluster, user, impersonate, groups, uid } = &self.person;
         Overrides {

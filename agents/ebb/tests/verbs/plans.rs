@@ -73,6 +73,7 @@ async fn what_a_plan_cannot_do() -> Result<()> {
         ("--set pods.force=maybe", "pods.force"),
         ("--ignore-daemonsets", "the flags of `ebb drain` need a NODE"),
         ("--context other", "the flags of `ebb drain` need a NODE"),
+        ("--as somebody", "the flags of `ebb drain` need a NODE"),
         ("edge-a --nonsense", "unexpected argument '--nonsense'"),
     ] {
         let said = site.ebb(&words(&site, more)).await?;

@@ -37,12 +37,17 @@ impl Field {
         }
     }
 
-    /// A pod on the program's node, without a controller, changed by the case.
-    fn pod(&self, program: Program, name: &str, change: impl FnOnce(&mut Value)) -> Result<()> {
+    /// Creates a pod on the program's node, without a controller, changed by the case.
+    fn create(&self, program: Program, name: &str, change: impl FnOnce(&mut Value)) -> Result<()> {
         let mut pod = objects::pod(&self.pool.name, name);
         pod["spec"]["nodeName"] = json!(self.node(program));
         change(&mut pod);
-        self.plane.apply(&[pod])?;
+        self.plane.apply(&[pod])
+    }
+
+    /// As [`Self::create`], and waits until it runs.
+    fn pod(&self, program: Program, name: &str, change: impl FnOnce(&mut Value)) -> Result<()> {
+        self.create(program, name, change)?;
         until("the pod runs", LIMIT, || {
             let pod = self.plane.get(&["pod", name, "--namespace", &self.pool.name])?;
             Ok((pod["status"]["phase"] == "Running").then_some(()))
@@ -235,7 +240,7 @@ fn a_daemon_set_of_another_group() -> Result<()> {
     let made = AtomicUsize::new(0);
     let make = |program: Program| {
         let name = format!("ingress-{}", made.fetch_add(1, Ordering::SeqCst));
-        field.pod(program, &name, |pod| {
+        field.create(program, &name, |pod| {
             pod["metadata"]["ownerReferences"] = json!([owner]);
             pod["metadata"]["labels"] = json!({"on": format!("{program:?}")});
             pod["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
@@ -266,7 +271,7 @@ fn a_daemon_set_of_another_group() -> Result<()> {
             ensure!(code == Some(1) && output.contains(told), "{output}");
             let made = made.load(Ordering::SeqCst) - 10;
             ensure!(made <= 3, "{made} pods were made: {output}");
-            let label = output.lines().find_map(|line| line.split_once("kubectl ")?.1.split("; or ").next());
+            let label = output.lines().rev().find_map(|line| line.split_once("kubectl ")?.1.split("; or ").next());
             let label: Vec<&str> = label.with_context(|| output.clone())?.split(' ').collect();
             field.plane.run(&label)?;
             let (code, output) = field.drain(Program::Ebb, &["--timeout=25s"])?;
