@@ -169,11 +169,12 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
     let is_plugin = called_as(&arguments) == Some(PLUGIN);
     let mut definition = definition(called_as(&arguments));
     let verb = arguments.get(1).and_then(|verb| verb.to_str());
-    if let Some(verb) = verb.filter(|verb| is_plugin && definition.find_subcommand(verb).is_some()) {
-        if !help::CLUSTER.contains(&verb) {
-            let text = format!("{verb} is about the device on which it runs: type `ebb {verb}` there");
-            return Err(definition.error(ErrorKind::InvalidSubcommand, text));
-        }
+    let is_of_device = |verb: &&str| {
+        is_plugin && !help::CLUSTER.contains(verb) && definition.find_subcommand(verb).is_some()
+    };
+    if let Some(verb) = verb.filter(is_of_device) {
+        let text = format!("{verb} is about the device on which it runs: type `ebb {verb}` there");
+        return Err(definition.error(ErrorKind::InvalidSubcommand, text));
     }
     let matches = definition.try_get_matches_from(levels(arguments))?;
     Cli::from_arg_matches(&matches).map(|cli| cli.command)

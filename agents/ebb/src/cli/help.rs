@@ -39,15 +39,16 @@ Exit codes: 0 done; 1 refused or failed; 2 invalid arguments (1 for drain, cordo
 
 /// The definition with the verbs in groups.
 pub(super) fn grouped(definition: Command, is_plugin: bool) -> Command {
-    let mut text = String::new();
-    for (heading, verbs) in GROUPS.iter().filter(|(_, verbs)| !is_plugin || *verbs == CLUSTER) {
-        text.push_str(&format!("{heading}:\n"));
-        for verb in verbs.iter().filter_map(|verb| definition.find_subcommand(verb)) {
-            let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
-            text.push_str(&format!("  {:<11} {about}\n", verb.get_name()));
-        }
-        text.push('\n');
-    }
+    let line = |verb: &Command| {
+        let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+        format!("  {:<11} {about}\n", verb.get_name())
+    };
+    let group = |(heading, verbs): &(&str, &[&str])| {
+        let lines = verbs.iter().filter_map(|verb| definition.find_subcommand(verb)).map(line);
+        format!("{heading}:\n{}\n", lines.collect::<String>())
+    };
+    let groups = GROUPS.iter().filter(|(_, verbs)| !is_plugin || *verbs == CLUSTER);
+    let text: String = groups.map(group).collect();
     let examples = if is_plugin { PLUGIN_EXAMPLES } else { EXAMPLES };
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{text}Options:\n{{options}}\n\n{examples}\n\n{CODES}\n"

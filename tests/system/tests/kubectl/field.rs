@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use control_plane::{ControlPlane, Pool, objects, unique, until};
@@ -255,15 +255,13 @@ fn a_daemon_set_of_another_group() -> Result<()> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let controller = scope.spawn(|| {
-            while !is_over.load(Ordering::SeqCst) {
-                let pods =
-                    field.plane.list(&["pods", "--namespace", &field.pool.name, "--selector=on=Ebb"])?;
-                if pods.is_empty() {
+            let namespace = &field.pool.name;
+            until("the drain is over", LIMIT, || {
+                if field.plane.list(&["pods", "--namespace", namespace, "--selector=on=Ebb"])?.is_empty() {
                     make(Program::Ebb)?;
                 }
-                thread::sleep(Duration::from_millis(200));
-            }
-            anyhow::Ok(())
+                Ok(is_over.load(Ordering::SeqCst).then_some(()))
+            })
         });
         let drained = (|| {
             let (code, output) = field.drain(Program::Ebb, &["--timeout=25s"])?;
@@ -271,7 +269,8 @@ fn a_daemon_set_of_another_group() -> Result<()> {
             ensure!(code == Some(1) && output.contains(told), "{output}");
             let made = made.load(Ordering::SeqCst) - 10;
             ensure!(made <= 3, "{made} pods were made: {output}");
-            let label = output.lines().rev().find_map(|line| line.split_once("kubectl ")?.1.split("; or ").next());
+            let label =
+                output.lines().rev().find_map(|line| line.split_once("kubectl ")?.1.split("; or ").next());
             let label: Vec<&str> = label.with_context(|| output.clone())?.split(' ').collect();
             field.plane.run(&label)?;
             let (code, output) = field.drain(Program::Ebb, &["--timeout=25s"])?;
@@ -389,6 +388,8 @@ fn kubeconfigs_are_read_alike() -> Result<()> {
     Ok(())
 }
 
+type Change<'a> = Box<dyn Fn() -> Result<()> + 'a>;
+
 /// Cases in which the program was right: somebody changes what holds the pod while `ebb` waits, or there is much to do.
 #[test]
 fn what_ends_while_a_drain_waits_for_it() -> Result<()> {
@@ -398,7 +399,6 @@ fn what_ends_while_a_drain_waits_for_it() -> Result<()> {
         field.plane.run(&["delete", kind, name, "--namespace", namespace, "--wait=false"]).map(drop)
     };
     // What holds the pod `web`, and how that ends.
-    type Change<'a> = Box<dyn Fn() -> Result<()> + 'a>;
     let one = || field.budget("web", &json!({"minAvailable": 1}));
     let cases: [(&str, Change<'_>, Change<'_>); 3] = [
         // kubernetes#119731
@@ -430,11 +430,15 @@ fn what_ends_while_a_drain_waits_for_it() -> Result<()> {
         field.until_budget("web", |status| status["currentHealthy"] == 1)?;
         let (code, output) = thread::scope(|scope| {
             let drain = scope.spawn(|| field.drain(Program::Ebb, &["--timeout=90s", "--retry=1s"]));
-            thread::sleep(Duration::from_secs(2));
+            until("the drain has begun", LIMIT, || {
+                let node = field.plane.get(&["node", field.node(Program::Ebb)])?;
+                Ok((node["spec"]["unschedulable"] == true).then_some(()))
+            })?;
             ends()?;
             drain.join().map_err(|_| anyhow!("the drain has panicked"))?
         })?;
         assert_eq!(code, Some(0), "{what}: {output}");
+        field.plane.run(&["uncordon", field.node(Program::Ebb)])?;
         if what != "the namespace is deleted" {
             field.plane.run(&["delete", "pdb", "--all", "--namespace", namespace])?;
         }
@@ -450,13 +454,9 @@ fn a_time_out_and_many_finished_pods() -> Result<()> {
         field.failed_pods(program, 40)?;
         let held = format!("held-{program:?}").to_lowercase();
         field.pod(program, &held, |pod| pod["metadata"]["finalizers"] = json!(["example.org/hold"]))?;
-        let begun = Instant::now();
         let (code, output) = field.drain(program, &["--timeout=5s"])?;
         assert_eq!(code, Some(1), "{output}");
-        if let Program::Ebb = program {
-            assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-            assert!(output.contains("held by finalizers") || output.contains(&held), "{output}");
-        }
+        assert!(output.contains(&held), "{output}");
         let free = r#"{"metadata":{"finalizers":null}}"#;
         field.plane.run(&[
             "patch",
