@@ -95,7 +95,7 @@ impl Forecast {
         if !self.trial.may_return.is_empty() {
             let pods: Vec<&PodId> = self.trial.may_return.iter().collect();
             notes.push(format!(
-                "these pods tolerate the cordon, so that they may come back to this node: {}",
+                "these pods may come back to this node, because they tolerate the cordon or their owner knows none: {}",
                 names(&pods, MOST_NAMES)
             ));
         }

@@ -204,7 +204,7 @@ struct Document {
     cordon_failure: String,
     pods: Vec<PlannedDocument>,
     blocked: Vec<BlockedDocument>,
-    /// `namespace/name` of the pods that tolerate the cordon: they may come back to this node.
+    /// `namespace/name` of pods that may come back to this node: they tolerate the cordon, or their owner knows none.
     may_return: Vec<String>,
     /// Volumes that are attached to the node and that no pod of it uses.
     attached: Vec<AttachedDocument>,

@@ -42,7 +42,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// The verdicts on one snapshot of the node, without asking the API server about any pod. Budgets are not read, so
+    /// The verdicts on one snapshot of the node, as kubectl's client-side dry run, without asking the API server about any pod. Budgets are not read, so
     /// no right to list them is needed; volumes are.
     ///
     /// # Errors
@@ -59,7 +59,10 @@ impl Trial {
             tries: 0,
             detail: String::new(),
         });
-        Ok(Self { lines: lines.collect(), ..Self::beyond_pods(&snapshot, policy) })
+        let mut trial = Self { lines: lines.collect(), ..Self::beyond_pods(&snapshot, policy) };
+        // As kubectl's, which knows no owner that ignores cordons.
+        trial.may_return.extend(trial.returning.drain(..).map(|blocked| blocked.pod));
+        Ok(trial)
     }
 
     /// The verdicts on a full snapshot of the node, and the API server's answer for each pod.

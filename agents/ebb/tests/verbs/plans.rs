@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::site::{PROGRAM, Site};
+use crate::site::{PROGRAM, Site, owned_pod, put};
 
 fn words(site: &Site, more: &str) -> String {
     format!("plan --root {} {more}", site.folder.path().display())
@@ -138,6 +138,23 @@ async fn a_forecast_is_about_more_than_pods() -> Result<()> {
     assert!(said.code == 1 && said.err.contains("kubectl delete volumeattachment csi-1"), "{said:?}");
     site.cluster.delete("volumeattachments", "", "csi-1");
     assert_eq!(verdicts(0).await?, "node/edge-a would be drained");
+
+    let mut ingress = owned_pod("ingress", "edge-a");
+    let owner = json!({"apiVersion": "apps.kruise.io/v1", "kind": "DaemonSet", "name": "i", "uid": "u", "controller": true});
+    put(&mut ingress, "/metadata", "ownerReferences", json!([owner]));
+    site.cluster.apply(ingress)?;
+    let plan = site.ebb("plan edge-a").await?;
+    assert!(
+        plan.code == 1 && plan.out.ends_with("node/edge-a would fail: 1 pod that comes back\n"),
+        "{plan:?}"
+    );
+    // kubectl's dry runs know nothing of it, and that of a client says what kubectl's says.
+    for (mode, code, told) in
+        [("client", 0, "Note: these pods may come back"), ("server", 1, "would come back")]
+    {
+        let said = site.ebb(&format!("drain edge-a --dry-run={mode}")).await?;
+        assert!(said.code == code && said.err.contains(told), "{mode}: {said:?}");
+    }
     Ok(())
 }
 
