@@ -8,6 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use control_plane::{ControlPlane, Pool, objects, unique, until};
 use serde_json::{Value, json};
 
@@ -138,51 +140,77 @@ fn an_attachment_that_nothing_detaches() -> Result<()> {
     Ok(())
 }
 
+impl Field {
+    /// Lets only those changes of our nodes through that this CEL expression allows.
+    fn allow(&self, expression: &str, message: &str) -> Result<()> {
+        let name = &self.pool.name;
+        let (group, ours) = ("admissionregistration.k8s.io", format!("request.name.startsWith('{name}-')"));
+        self.plane.apply(&[
+            json!({
+                "apiVersion": format!("{group}/v1"), "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name},
+                "spec": {
+                    "failurePolicy": "Fail",
+                    "matchConstraints": {"resourceRules": [
+                        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"]},
+                    ]},
+                    "matchConditions": [{"name": "ours", "expression": ours}],
+                    "validations": [{"expression": expression, "message": message}],
+                },
+            }),
+            json!({
+                "apiVersion": format!("{group}/v1"), "kind": "ValidatingAdmissionPolicyBinding",
+                "metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]},
+            }),
+        ])?;
+        let patch = r#"{"spec":{"unschedulable":true},"metadata":{"annotations":{"a":"b"}}}"#;
+        let words =
+            ["patch", "node", self.node(Program::Ebb), "--dry-run=server", "--type=merge", "-p", patch];
+        until("the policy counts", LIMIT, || {
+            let refusal = self.plane.run(&words).err();
+            Ok(refusal.filter(|refusal| format!("{refusal:#}").contains(message)).map(drop))
+        })
+    }
+
+    fn allow_all(&self) -> Result<()> {
+        for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+            self.plane.run(&["delete", kind, &self.pool.name])?;
+        }
+        Ok(())
+    }
+}
+
 /// kubernetes/kubectl#1568: a policy forbids the cordon. kubectl drains all the same, and pods come back.
 #[test]
 fn a_cordon_that_a_policy_denies() -> Result<()> {
     let field = Field::new()?;
-    let name = &field.pool.name;
-    let (group, nodes) = ("admissionregistration.k8s.io", format!("request.name.startsWith('{name}-')"));
-    field.plane.apply(&[
-        json!({
-            "apiVersion": format!("{group}/v1"), "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name},
-            "spec": {
-                "failurePolicy": "Fail",
-                "matchConstraints": {"resourceRules": [
-                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"]},
-                ]},
-                "matchConditions": [{"name": "ours", "expression": nodes}],
-                "validations": [{
-                    "expression": "has(object.spec.unschedulable) == has(oldObject.spec.unschedulable)",
-                    "message": "nodes stay schedulable",
-                }],
-            },
-        }),
-        json!({
-            "apiVersion": format!("{group}/v1"), "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]},
-        }),
-    ])?;
-    until("the policy counts", LIMIT, || {
-        let cordon =
-            Program::Ebb.run(&field.plane, &["cordon", field.node(Program::Ebb), "--dry-run=server"])?;
-        Ok((cordon.0 == Some(1)).then_some(()))
-    })?;
+    let told = "nodes stay schedulable";
+    field.allow("has(object.spec.unschedulable) == has(oldObject.spec.unschedulable)", told)?;
     for program in [Program::Kubectl, Program::Ebb] {
         field.pod(program, &format!("web-{program:?}").to_lowercase(), |_| {})?;
     }
     let (_, output) = field.drain(Program::Kubectl, &["--timeout=30s"])?;
-    assert!(output.contains("nodes stay schedulable") && output.contains("evicting pod"), "{output}");
+    assert!(output.contains(told) && output.contains("evicting pod"), "{output}");
     let plan = field.forecast(1, "would fail: the cordon is refused", &[])?;
     let (code, output) = field.drain(Program::Ebb, &[])?;
     assert!(code == Some(1) && !output.contains("evicting pod"), "{output}");
-    assert!(
-        plan.contains("BLOCKED: the node cannot be cordoned: ") && plan.contains("nodes stay schedulable"),
-        "{plan}"
-    );
-    field.plane.run(&["delete", "validatingadmissionpolicybinding", name])?;
-    field.plane.run(&["delete", "validatingadmissionpolicy", name]).map(drop)
+    assert!(plan.contains("BLOCKED: the node cannot be cordoned: ") && plan.contains(told), "{plan}");
+    field.allow_all()
+}
+
+/// The same: only `spec.unschedulable` may change, so our annotations are refused.
+#[test]
+fn a_cordon_without_annotations() -> Result<()> {
+    let field = Field::new()?;
+    field.allow("object.metadata.?annotations == oldObject.metadata.?annotations", "no annotations")?;
+    for program in [Program::Kubectl, Program::Ebb] {
+        field.pod(program, &format!("web-{program:?}").to_lowercase(), |_| {})?;
+        let (code, output) = field.drain(program, &["--timeout=30s"])?;
+        assert_eq!(code, Some(0), "{program:?}: {output}");
+        let is_told =
+            output.contains("cordoned without ebb's annotations") && output.contains("no annotations");
+        assert_eq!(is_told, matches!(program, Program::Ebb), "{output}");
+    }
+    field.allow_all()
 }
 
 /// A kind without a controller, for owners: `apps.NAME.test/v1`.
@@ -470,6 +498,63 @@ fn a_time_out_and_many_finished_pods() -> Result<()> {
         ])?;
         let (code, output) = field.drain(program, &["--timeout=60s"])?;
         assert_eq!(code, Some(0), "{output}");
+    }
+    Ok(())
+}
+
+/// k8up-io/k8up#554: a finished pod that a finalizer keeps. Both wait for it; a device does not (`pods.wait-finished`).
+#[test]
+fn a_finished_pod_that_a_finalizer_keeps() -> Result<()> {
+    let field = Field::new()?;
+    for program in [Program::Kubectl, Program::Ebb] {
+        field.failed_pods(program, 1)?;
+        let name = format!("failed-{program:?}-0").to_lowercase();
+        let patch = |finalizers: &str| {
+            let patch = format!(r#"{{"metadata":{{"finalizers":{finalizers}}}}}"#);
+            field.plane.run(&[
+                "patch",
+                "pod",
+                &name,
+                "--namespace",
+                &field.pool.name,
+                "--type=merge",
+                "-p",
+                &patch,
+            ])
+        };
+        patch(r#"["example.org/hold"]"#)?;
+        let (code, output) = field.drain(program, &["--timeout=4s"])?;
+        assert_eq!(code, Some(1), "{program:?}: {output}");
+        patch("null")?;
+    }
+    Ok(())
+}
+
+/// kube-rs/kube#1767: the kubeconfig gives the server's own certificate, without the CA that has signed it.
+#[test]
+fn a_server_certificate_that_is_given_itself() -> Result<()> {
+    let field = Field::new()?;
+    let folder = tempfile::tempdir()?;
+    let all = fs::read_to_string(&field.plane.coordinates().certificate)?;
+    let end = "-----END CERTIFICATE-----";
+    let (own, _) = all.split_once(end).context("no certificate")?;
+    let own = format!("{own}{end}\n");
+    assert_ne!(own.len(), all.trim_end().len() + 1, "the CA is in the file as well");
+    let cluster =
+        json!({"server": field.plane.server(), "certificate-authority-data": BASE64_STANDARD.encode(own)});
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": field.plane.token()}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    });
+    let path = folder.path().join("config");
+    #[expect(clippy::disallowed_methods, reason = "a test's file need not survive a power cut")]
+    fs::write(&path, kubeconfig.to_string())?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+    for program in [Program::Kubectl, Program::Ebb] {
+        let (said, output) = program.drain(&field.plane, &path, &[field.node(Program::Ebb)])?;
+        assert_eq!(said.code, Some(0), "{program:?}: {output}");
     }
     Ok(())
 }
