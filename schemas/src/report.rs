@@ -410,7 +410,7 @@ pub struct Preflight {
 #[serde(rename_all = "PascalCase", default)]
 pub struct PreflightProblem {
     /// The part that was tried: API, Identity, Rights, Slots, Credentials, Budgets, Cluster (whether it can be told from
-    /// another one), Confinement, Means (to take the device down).
+    /// another one), Confinement, Means (to take the device down), Node (a condition of it that stops no drain).
     pub what: String,
     /// What failed.
     pub text: String,

@@ -2,12 +2,14 @@
 //!
 //! The preflight is a task of its own, one run at a time and each with a time limit: the loop never waits for it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cluster::identity::Identity;
 use cluster::preflight::{Check, Found, preflight, without_connection};
 use cluster::slots::SlotMap;
 use drain::Moment;
+use drain::view::{NodeCondition, NodeView};
 use schemas::{Member, Preflight, PreflightProblem};
 use session::State;
 use tokio::sync::watch;
@@ -147,14 +149,16 @@ impl Preflights {
         }
     }
 
-    /// The last result, with a problem added if nodeagent cannot take the device down (`has_no_means`). Without what the
-    /// site has decided on (setting `cluster.unconfined`), and without an API server that was away and answers again.
+    /// The last result, with a problem added if nodeagent cannot take the device down (`has_no_means`), and one for each
+    /// condition of our Node that a setting names (`node.conditions`). Without what the site has decided on (setting
+    /// `cluster.unconfined`), and without an API server that was away and answers again.
     /// `None` on a device that is in no cluster, and while nothing is known about the present cluster.
     pub(crate) fn found(
         &self,
         time: &ShownTime,
         has_no_means: bool,
         is_unconfined: bool,
+        conditions: Vec<PreflightProblem>,
     ) -> Option<Preflight> {
         let subject = self.subject.borrow();
         let result = self.found.borrow();
@@ -189,11 +193,29 @@ impl Preflights {
             problems: means
                 .into_iter()
                 .chain(found.problems.iter().filter(is_shown).map(problem))
+                .chain(conditions)
                 .take(MOST_PROBLEMS)
                 .collect(),
             credentials_expire_in_days: found.days_left,
         })
     }
+}
+
+/// A problem for each of these conditions that our Node is in.
+pub(crate) fn conditions(own: Option<&NodeView>, names: &BTreeSet<String>) -> Vec<PreflightProblem> {
+    let Some(node) = own else { return Vec::new() };
+    let found = node.conditions.iter().filter(|condition| names.contains(&condition.kind));
+    let problem = |NodeCondition { kind, since, message }: &NodeCondition| {
+        let what = if kind == "Ready" { "it is not Ready".to_owned() } else { format!("it has {kind}") };
+        let since = if since.is_empty() { String::new() } else { format!(" since {since}") };
+        let why = if message.is_empty() { String::new() } else { format!(": {message}") };
+        PreflightProblem {
+            what: "Node".to_owned(),
+            text: format!("{what}{since}{why}"),
+            hint: format!("kubectl describe node {}", node.name),
+        }
+    };
+    found.map(problem).collect()
 }
 
 async fn follow(
@@ -280,7 +302,7 @@ mod tests {
         let found = Found { problems, days_left: None };
         preflights.tell.send_replace(Some(Trial { at: Moment(0), since: Moment(0), about, found }));
         let shown = |is_unconfined| {
-            let found = preflights.found(&time, false, is_unconfined);
+            let found = preflights.found(&time, false, is_unconfined, Vec::new());
             found.map(|found| found.problems.into_iter().map(|problem| problem.what).collect::<Vec<_>>())
         };
         assert_eq!(shown(false), None, "a device that is in no cluster");
@@ -298,6 +320,33 @@ mod tests {
                 expected.map(|checks| checks.iter().map(|check| check.word().to_owned()).collect());
             assert_eq!(shown(is_unconfined), expected, "{away_since:?} {cluster:?}");
         }
+    }
+
+    #[test]
+    fn a_condition_that_a_setting_names_is_shown() {
+        let condition = |kind: &str, since: &str, message: &str| NodeCondition {
+            kind: kind.to_owned(),
+            since: since.to_owned(),
+            message: message.to_owned(),
+        };
+        let conditions = vec![
+            condition("Ready", "", ""),
+            condition("EtcdIsVoter", "", "it votes"),
+            condition("DiskPressure", "2026-11-27T12:03:00Z", "kubelet has disk pressure"),
+        ];
+        let node = NodeView { name: "edge-a".to_owned(), conditions, ..NodeView::default() };
+        let names = ["Ready", "DiskPressure", "KernelDeadlock"].map(str::to_owned).into();
+        let found = super::conditions(Some(&node), &names);
+        let texts: Vec<&str> = found.iter().map(|problem| problem.text.as_str()).collect();
+        let expected =
+            ["it is not Ready", "it has DiskPressure since 2026-11-27T12:03:00Z: kubelet has disk pressure"];
+        assert_eq!(texts, expected);
+        assert_eq!(
+            (found[0].what.as_str(), found[0].hint.as_str()),
+            ("Node", "kubectl describe node edge-a")
+        );
+        assert_eq!(super::conditions(None, &names), []);
+        assert_eq!(super::conditions(Some(&node), &BTreeSet::new()), []);
     }
 
     #[test]

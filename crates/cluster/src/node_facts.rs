@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use drain::cordon::{CORDONED_BY, SLOTS_GROUP};
-use drain::view::{NodeView, Unhealthy};
+use drain::view::{NodeCondition, NodeView, Unhealthy};
 use jiff::Timestamp;
 
+use crate::failure::words;
 use crate::objects::{Condition, Node};
 use crate::views::{UNSCHEDULABLE, annotation};
 
@@ -16,6 +17,9 @@ const TIE_BREAKER: &str = "tie-breaker-node";
 
 /// EVE's label with the device's UUID.
 const NODE_UUID: &str = "node-uuid";
+
+/// Most conditions of a Node that are kept for people.
+const MOST_CONDITIONS: usize = 16;
 
 /// A Node, trimmed, and the fields that identify its machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,6 +60,7 @@ impl NodeFacts {
                 tie_breaker: is_tie_breaker(node),
                 boot_id: info.and_then(|info| info.boot_id.clone()).unwrap_or_default(),
                 unhealthy: None,
+                conditions: troubles(node),
                 volumes_attached: attached.iter().filter_map(|volume| volume.name.clone()).collect(),
                 volumes_in_use: status.and_then(|status| status.volumes_in_use.clone()).unwrap_or_default(),
             },
@@ -133,6 +138,21 @@ fn faults(node: &Node) -> Vec<NodeFault> {
         faults.push(fault("NotReady", find("Ready")));
     }
     faults
+}
+
+/// The conditions that may mean trouble.
+fn troubles(node: &Node) -> Vec<NodeCondition> {
+    let may_be =
+        |found: &&Condition| (found.is("Ready") == (found.status() != "True")) && found.kind.is_some();
+    let of = |found: &Condition| {
+        let said = [&found.message, &found.reason].into_iter().flatten().find(|text| !text.is_empty());
+        NodeCondition {
+            kind: found.kind.clone().unwrap_or_default(),
+            since: found.last_transition_time.map(|at| at.to_string()).unwrap_or_default(),
+            message: said.map(|text| words(text)).unwrap_or_default(),
+        }
+    };
+    conditions(node).iter().filter(may_be).take(MOST_CONDITIONS).map(of).collect()
 }
 
 fn conditions(node: &Node) -> &[Condition] {

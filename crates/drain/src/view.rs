@@ -276,6 +276,8 @@ pub struct NodeView {
     pub boot_id: String,
     /// Condition that makes the node unhealthy (not Ready, or a read-only file system), with its duration.
     pub unhealthy: Option<Unhealthy>,
+    /// Conditions in which something may be wrong, for people; at most 16. No decision depends on them.
+    pub conditions: Vec<NodeCondition>,
     /// Names in `status.volumesAttached`. The list is emptied even before a detach has begun (M6).
     pub volumes_attached: Vec<String>,
     /// Names in `status.volumesInUse`: volumes that the kubelet still has mounted.
@@ -287,6 +289,18 @@ impl NodeView {
     pub fn is_cordoned_by(&self, owner: &str) -> bool {
         self.cordoned && self.cordoned_by.as_deref() == Some(owner)
     }
+}
+
+/// A condition of a node that may mean trouble: `Ready` that is not True, or any other one that is True. Which of those are
+/// trouble, a setting says (`node.conditions`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeCondition {
+    /// Type of the condition.
+    pub kind: String,
+    /// Start of it by the API server's clock, as in RFC 3339; empty if it is not known.
+    pub since: String,
+    /// The text of whoever set it, or its reason, as one line.
+    pub message: String,
 }
 
 /// A condition of the node in which its containers may not be stopped properly.

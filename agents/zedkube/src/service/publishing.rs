@@ -6,6 +6,7 @@ use drain::Moment;
 use runtime::{clock, error_chain};
 
 use super::Service;
+use crate::preflight::conditions;
 use crate::report::{report, status};
 
 /// Interval at which our files are written again if another process has removed them: without them no operation would
@@ -69,8 +70,9 @@ impl Service {
         self.time.update(now, clock::wall());
         let has_no_means = self.inbox.has_no_means(self.context.boot_id());
         self.around.preflight = {
-            let is_unconfined = self.settings.current().cluster.unconfined;
-            self.performer.preflight.found(&self.time, has_no_means, is_unconfined)
+            let settings = self.settings.current();
+            let conditions = conditions(self.state.own.as_ref(), &settings.node.conditions);
+            self.performer.preflight.found(&self.time, has_no_means, settings.cluster.unconfined, conditions)
         };
         let is_alone = !self.state.facts.has_kubeconfig;
         self.around.kubeconfig_places = is_alone.then(|| self.performer.kubeconfig_places());

@@ -18,7 +18,11 @@ fn a_whole_node() {
         "status": {
             "volumesAttached": [{"name": "kubernetes.io/csi/csi.bench^handle-3", "devicePath": ""}, {}],
             "volumesInUse": ["kubernetes.io/csi/csi.bench^handle-4"],
-            "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
+            "conditions": [
+                {"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"},
+                {"type": "DiskPressure", "status": "True", "reason": "Full", "message": "a\nb",
+                    "lastTransitionTime": "2026-11-27T12:03:00Z"},
+            ],
             "nodeInfo": {"bootID": "b1", "machineID": "m1", "architecture": "", "containerRuntimeVersion": "",
                 "kernelVersion": "", "kubeProxyVersion": "", "kubeletVersion": "", "operatingSystem": "",
                 "osImage": "", "systemUUID": ""},
@@ -34,6 +38,11 @@ fn a_whole_node() {
         tie_breaker: true,
         boot_id: "b1".into(),
         unhealthy: None,
+        conditions: vec![NodeCondition {
+            kind: "DiskPressure".into(),
+            since: "2026-11-27T12:03:00Z".into(),
+            message: "a b".into(),
+        }],
         volumes_attached: vec!["kubernetes.io/csi/csi.bench^handle-3".into()],
         volumes_in_use: vec!["kubernetes.io/csi/csi.bench^handle-4".into()],
     };
@@ -61,6 +70,30 @@ fn what_makes_a_node_cordoned_and_ready() {
         let view = node(value.clone()).view;
         assert_eq!((view.cordoned, view.ready, view.tie_breaker), (cordoned, ready, false), "{value}");
     }
+}
+
+#[test]
+fn which_conditions_may_mean_trouble() {
+    let found = |conditions: Value| -> Vec<(String, String)> {
+        let view = node(json!({"status": {"conditions": conditions}})).view;
+        view.conditions.into_iter().map(|found| (found.kind, found.message)).collect()
+    };
+    let of = |kind: &str, status: &str| json!({"type": kind, "status": status, "reason": "Why"});
+    for (condition, is_one) in [
+        (of("Ready", "True"), false),
+        (of("Ready", "False"), true),
+        (of("Ready", "Unknown"), true),
+        (of("KernelDeadlock", "True"), true),
+        (of("KernelDeadlock", "False"), false),
+        (of("KernelDeadlock", "Unknown"), false),
+        (json!({"type": "PIDPressure"}), false),
+        (json!({"status": "True"}), false),
+    ] {
+        let kind = condition["type"].as_str().unwrap_or_default().to_owned();
+        let expected = is_one.then(|| (kind, "Why".to_owned()));
+        assert_eq!(found(json!([condition])), expected.into_iter().collect::<Vec<_>>(), "{condition}");
+    }
+    assert_eq!(found(vec![of("KernelDeadlock", "True"); 40].into()).len(), MOST_CONDITIONS);
 }
 
 /// A condition that has had this status since a minute past noon.

@@ -256,11 +256,13 @@ pub struct ClusterSettings {
     pub unconfined: bool,
 }
 
-/// Key `node.name`.
+/// Keys `node.*`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSettings {
     #[serde(rename = "node.name", with = "OrNone::<NodeName>")]
     pub name: Option<String>,
+    #[serde(rename = "node.conditions", with = "Apps")]
+    pub conditions: BTreeSet<String>,
 }
 
 /// The place of the group's slots.

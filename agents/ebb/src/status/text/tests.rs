@@ -184,6 +184,18 @@ fn at_rest() -> Vec<Situation> {
         ("idle", idle()),
         ("an image is being loaded", StatusView { base_os: Some(loading), ..idle() }),
         (
+            "the node's disk is full",
+            with_report(idle(), |report| {
+                let disk = PreflightProblem {
+                    what: "Node".into(),
+                    text: "it has DiskPressure since 2026-11-27T12:03:00Z: kubelet has disk pressure".into(),
+                    hint: "kubectl describe node edge-a".into(),
+                };
+                let problems = vec![disk];
+                report.preflight = Some(Preflight { at: at("14:03:00"), problems, ..Preflight::default() });
+            }),
+        ),
+        (
             "in no cluster",
             with_report(seen(DrainStatus::NotSupported), |report| {
                 (report.node, report.member) = (String::new(), Member::No);
