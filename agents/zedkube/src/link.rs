@@ -89,6 +89,11 @@ impl Link {
         *self.pinned.lock().unwrap_or_else(PoisonError::into_inner) = uid.cloned();
     }
 
+    /// What limits the requests of all connections.
+    pub(crate) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
     /// Gives the cluster in which zedkube drains, and a number that changes with each new connection. Connects if there
     /// is no connection yet or it is outdated.
     ///

@@ -216,6 +216,11 @@ impl Performer {
         (!is_told).then(|| format!("what is known of the slots may be old: {failure}"))
     }
 
+    /// True while a request waits because zedkube has sent its most of a minute.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.link.pace().holds_back()
+    }
+
     /// Name of the call that has been in flight for longest, and for how long, without suspend.
     pub(crate) fn longest(&self) -> Option<(&'static str, Duration)> {
         let (call, since) = self.calling.longest()?;

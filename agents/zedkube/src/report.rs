@@ -30,6 +30,8 @@ pub(crate) struct Surroundings {
     pub(crate) node: String,
     /// What may be old because its watch has failed, and has not gone on since.
     pub(crate) watch_error: Option<String>,
+    /// A request waits because zedkube has sent its most of a minute.
+    pub(crate) is_paced: bool,
     /// Why the record cannot be written; `None` if the last write succeeded.
     pub(crate) unrecorded: Option<String>,
     /// Why the membership cannot be stored; `None` if the last write succeeded.
@@ -176,7 +178,11 @@ fn reason(state: &State, around: &Surroundings, now: Moment) -> String {
             format!("no kubeconfig was found, so this device counts as in no cluster: looked at {places}")
         },
     );
-    let parts = held_up.chain([why]).chain(foreseen).chain(watch_error).chain(unstored);
+    let paced = around.is_paced.then(|| {
+        "zedkube has sent 60 requests to the API server within a minute, so the next ones wait, for a minute at most"
+            .to_owned()
+    });
+    let parts = held_up.chain([why]).chain(paced).chain(foreseen).chain(watch_error).chain(unstored);
     parts.collect::<Vec<_>>().join("; ")
 }
 
@@ -398,8 +404,11 @@ mod tests {
             assert_eq!(reason, format!("{quiet}; to be fixed before the next drain: a text"), "{what}");
             assert_eq!(hint, "a hint", "{what}");
         }
-        for what in ["Cluster", "Confinement"] {
+        for what in ["Cluster", "Confinement", "Node"] {
             assert_eq!(said(what), (quiet.clone(), String::new()), "{what} stops no drain");
         }
+        let state = State::new(Member::Yes, "boot".to_owned(), Moment(0));
+        let around = Surroundings { is_paced: true, ..Surroundings::default() };
+        assert!(reason(&state, &around, Moment(0)).contains("so the next ones wait, for a minute at most"));
     }
 }

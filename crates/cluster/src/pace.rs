@@ -8,7 +8,7 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -78,6 +78,24 @@ struct Shared {
     failed: Mutex<BTreeMap<String, Failed>>,
     /// `None` if there is no limit.
     sent: Option<Mutex<Sent>>,
+    /// Number of requests that wait because of the limit, and on which a decision depends.
+    held_back: AtomicUsize,
+}
+
+/// Counts a request as held back for as long as it lives.
+struct HeldBack<'a>(&'a AtomicUsize);
+
+impl<'a> HeldBack<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for HeldBack<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Pace {
@@ -94,8 +112,14 @@ impl Pace {
         loop {
             let room_at = lock(sent).admit(&kind, Instant::now());
             let Some(room_at) = room_at else { return };
+            let _held = (kind != Kind::Leisure).then(|| HeldBack::new(&self.0.held_back));
             sleep_until(room_at).await;
         }
+    }
+
+    /// True while a request on which a decision depends waits, because this agent has sent its most of a minute.
+    pub fn holds_back(&self) -> bool {
+        self.0.held_back.load(Ordering::Relaxed) > 0
     }
 
     /// A new attempt begins: it may read each object once more.
@@ -431,5 +455,16 @@ mod tests {
             pace.admit(Kind::Call).await;
         }
         assert_eq!(begun.elapsed(), WINDOW);
+        assert!(!pace.holds_back());
+        for _ in 1..MOST_OF_A_KIND {
+            pace.admit(Kind::Call).await;
+        }
+        for (kind, is_told) in [(Kind::Call, true), (Kind::Leisure, false)] {
+            let mut waits = Box::pin(pace.admit(kind));
+            assert!(futures::poll!(&mut waits).is_pending());
+            assert_eq!(pace.holds_back(), is_told);
+            drop(waits);
+            assert!(!pace.holds_back(), "nobody waits any more");
+        }
     }
 }

@@ -68,6 +68,7 @@ impl Service {
         self.publish_at = Moment::NEVER;
         self.note_trouble();
         self.time.update(now, clock::wall());
+        self.around.is_paced = self.performer.is_paced();
         let has_no_means = self.inbox.has_no_means(self.context.boot_id());
         self.around.preflight = {
             let settings = self.settings.current();
