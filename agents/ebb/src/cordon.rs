@@ -62,7 +62,7 @@ async fn one(
         }
         DryRun::Client if node.cordoned => PriorCordon::Foreign,
         DryRun::Client => PriorCordon::Schedulable,
-        DryRun::Server => would_cordon(cluster, &node.name, &owner(), reason).await?,
+        DryRun::Server => would_cordon(cluster, &node.name, &owner(), reason, Marks::Wished).await?,
     };
     Ok((before, None))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster::cordon::PriorCordon;
+use cluster::cordon::{Marks, PriorCordon};
 use cluster::{Cluster, CordonFailure, Trial, would_cordon};
 use drain::diagnosis::{Blocker, blockers};
 use drain::kubectl::{aggregate, refusals};
@@ -37,14 +37,19 @@ pub(crate) struct Forecast {
 }
 
 impl Forecast {
-    /// Tries the cordon as a server dry run: two calls. The trial is still empty.
+    /// Tries the cordon as a server dry run: two or three calls. The trial is still empty. `permits` says whose cordon it
+    /// is: an agent's needs its annotations, a person's goes without where they are refused.
     pub(crate) async fn begin(
         cluster: &Cluster,
         node: &str,
-        owner: &str,
-        reason: &str,
+        (owner, reason): (&str, &str),
+        permits: Permits,
     ) -> (Self, Result<PriorCordon, CordonFailure>) {
-        let cordon = would_cordon(cluster, node, owner, reason).await;
+        let marks = match permits {
+            Permits::Flags => Marks::Wished,
+            Permits::Settings => Marks::Required,
+        };
+        let cordon = would_cordon(cluster, node, owner, reason, marks).await;
         let refused_cordon = cordon.as_ref().err().map(ToString::to_string);
         (Self { node: node.to_owned(), refused_cordon, ..Self::default() }, cordon)
     }

@@ -123,7 +123,8 @@ async fn of_nodes(arguments: &PlanArguments) -> anyhow::Result<Vec<NodePlan>> {
     let (cluster, nodes) = arguments.drain.nodes.find("plan", &options.nodes).await?;
     let mut all = Vec::new();
     for node in nodes {
-        let forecast = Forecast::begin(&cluster, &node.name, &options.owner, &options.reason).await.0;
+        let person = (options.owner.as_str(), options.reason.as_str());
+        let forecast = Forecast::begin(&cluster, &node.name, person, Permits::Flags).await.0;
         all.push(NodePlan::make(&cluster, forecast, Permits::Flags, &options.policy).await?);
     }
     Ok(all)
@@ -149,7 +150,7 @@ async fn of_device(arguments: &PlanArguments) -> anyhow::Result<NodePlan> {
     let device = Device::read(&flags)?;
     let cluster = device.reach("plan").await?;
     let name = device.own_node(&cluster).await?.name;
-    let forecast = Forecast::begin(&cluster, &name, OWNER, "ebb plan").await.0;
+    let forecast = Forecast::begin(&cluster, &name, (OWNER, "ebb plan"), Permits::Settings).await.0;
     NodePlan::make(&cluster, forecast, Permits::Settings, &device.policy).await
 }
 

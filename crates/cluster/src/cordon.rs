@@ -161,15 +161,16 @@ pub async fn cordon_marked(
     set_cordon(cluster, node, &Order { owner, reason, slots_group: None, marks, dry_run: DryRun::No }).await
 }
 
-/// Tries what [`cordon_marked`] would do for a person; the server checks the patch and discards it (`dryRun=All`). The
+/// Tries what [`cordon_marked`] would do; the server checks the patch and discards it (`dryRun=All`). The
 /// result is not a [`Cordoned`], so it allows no eviction.
 pub async fn would_cordon(
     cluster: &Cluster,
     node: &str,
     owner: &str,
     reason: &str,
+    marks: Marks,
 ) -> Result<PriorCordon, CordonFailure> {
-    let order = Order { owner, reason, slots_group: None, marks: Marks::Wished, dry_run: DryRun::Yes };
+    let order = Order { owner, reason, slots_group: None, marks, dry_run: DryRun::Yes };
     set_cordon(cluster, node, &order).await.map(|cordoned| cordoned.before)
 }
 

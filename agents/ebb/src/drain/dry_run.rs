@@ -62,7 +62,10 @@ pub(crate) async fn run(
 async fn cordon(cluster: &Cluster, node: NodeView, options: &Options) -> (NodeForecast, Print) {
     let mode = options.dry_run;
     let (forecast, cordon) = match mode {
-        DryRun::Server => Forecast::begin(cluster, &node.name, &options.owner, &options.reason).await,
+        DryRun::Server => {
+            let person = (options.owner.as_str(), options.reason.as_str());
+            Forecast::begin(cluster, &node.name, person, Permits::Flags).await
+        }
         DryRun::Client | DryRun::None => {
             let before = if node.cordoned { PriorCordon::Foreign } else { PriorCordon::Schedulable };
             (Forecast { node: node.name.clone(), ..Forecast::default() }, Ok(before))

@@ -1,6 +1,7 @@
 //! `ebb plan`.
 
 use anyhow::Result;
+use fake_cluster::{Effect, Fault, Reply};
 use serde_json::{Value, json};
 
 use crate::site::{PROGRAM, Site, owned_pod, put};
@@ -107,6 +108,24 @@ async fn a_plan_of_a_node_judges_as_a_drain_of_it() -> Result<()> {
     assert_eq!((&both[0]["name"], &both[1]["name"]), (&json!("edge-a"), &json!("edge-b")));
     let said = site.ebb("plan nosuch").await?;
     assert!(said.code == 1 && said.err.contains("nodes \"nosuch\" not found"), "{said:?}");
+    assert_eq!(site.changes(), [""; 0]);
+    Ok(())
+}
+
+/// An admission policy refuses our annotations: a person's cordon goes without them, an agent's does not.
+#[tokio::test]
+async fn a_plan_knows_whose_cordon_needs_annotations() -> Result<()> {
+    let site = Site::passive()?;
+    let denied = Reply::policy_denial("nodes", "edge-a", "only spec.unschedulable may change");
+    for (of_device, verdict) in
+        [(false, "node/edge-a would be drained\n"), (true, "node/edge-a would fail: the cordon is refused\n")]
+    {
+        site.cluster.faults().clear();
+        site.cluster.faults().add(Fault::on("patch", "nodes", Effect::Answer(denied.clone())));
+        let of_node = "plan edge-a".to_owned();
+        let said = site.ebb(&if of_device { words(&site, "--node edge-a") } else { of_node }).await?;
+        assert!(said.out.ends_with(verdict), "{said:?}");
+    }
     assert_eq!(site.changes(), [""; 0]);
     Ok(())
 }

@@ -39,7 +39,7 @@ async fn an_agents_own_cordon_gets_the_reason_of_the_new_attempt() {
 
     fake.requests().clear();
     cordon(&cluster, "edge-a", "zedkube", "update").await.unwrap();
-    would_cordon(&cluster, "edge-a", "zedkube", "new disk").await.unwrap();
+    would_cordon(&cluster, "edge-a", "zedkube", "new disk", Marks::Wished).await.unwrap();
     assert_eq!(fake.requests().count("ebb/", "patch", "nodes"), 0, "the same reason, and a dry run");
 
     fake.faults().add(Fault::on("patch", "nodes", conflict()).times(3));
@@ -155,12 +155,15 @@ async fn a_node_without_version_is_not_changed() {
 #[tokio::test]
 async fn a_dry_run_of_a_cordon_is_checked_by_the_server() {
     let (fake, cluster) = still_cluster();
-    would_cordon(&cluster, "edge-a", "zedkube", "reboot").await.unwrap();
+    would_cordon(&cluster, "edge-a", "zedkube", "reboot", Marks::Required).await.unwrap();
     assert_eq!(last(&fake, "patch", "nodes").query, "&dryRun=All&fieldManager=ebb-zedkube");
     for (owner, expected) in [(None, PriorCordon::Foreign), (Some("zedkube"), PriorCordon::Ours)] {
         mark(&fake, true, owner);
         fake.requests().clear();
-        assert_eq!(would_cordon(&cluster, "edge-a", "zedkube", "reboot").await, Ok(expected));
+        assert_eq!(
+            would_cordon(&cluster, "edge-a", "zedkube", "reboot", Marks::Required).await,
+            Ok(expected)
+        );
         assert_eq!(fake.requests().count("ebb/", "*", "nodes"), 1, "{owner:?}");
     }
 }

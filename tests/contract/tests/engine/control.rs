@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use cluster::cordon::Marks;
 use cluster::cordon::PriorCordon;
 use cluster::drainer::Drain;
 use cluster::evict::{would_delete, would_evict};
@@ -318,7 +319,10 @@ pub(crate) async fn a_dry_run_changes_nothing(target: &Target) -> Result<()> {
     scene.place.budget("p", &json!({"minAvailable": 1}), [1, 1, 1, 0]).await?;
     let before = all_of(&scene).await?;
 
-    assert_eq!(would_cordon(cluster, node, "zedkube", "test").await?, PriorCordon::Schedulable);
+    assert_eq!(
+        would_cordon(cluster, node, "zedkube", "test", Marks::Required).await?,
+        PriorCordon::Schedulable
+    );
     let snapshot = full_snapshot(cluster, node).await?;
     let leaving: Vec<_> =
         plan(&snapshot, &patient()).into_iter().filter(drain::Planned::must_leave).collect();
