@@ -1,15 +1,16 @@
 //! The forecast of one node's drain, for `ebb plan` and `ebb drain --dry-run`: what would hold it up now, what may come
 //! back, and the verdict.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use cluster::cordon::{Marks, PriorCordon};
 use cluster::{Cluster, CordonFailure, Trial, would_cordon};
-use drain::diagnosis::{Blocker, blockers};
-use drain::kubectl::{aggregate, refusals};
+use drain::diagnosis::{Blocked, Blocker, blockers};
+use drain::kubectl::{aggregate, permitting_flag, refusals};
+use drain::progress::Line;
 use drain::state::Stage;
 use drain::volumes::Leftover;
-use drain::{Failure, PodId, Reason, Verdict};
+use drain::{Failure, PodId, Verdict};
 
 use crate::drain::{judged, names};
 
@@ -17,9 +18,10 @@ use crate::drain::{judged, names};
 const MOST_NAMES: usize = 3;
 
 /// Whose policy it is, and so what a person changes to permit more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Permits {
     /// The flags of the command.
+    #[default]
     Flags,
     /// The settings of this device.
     Settings,
@@ -29,6 +31,7 @@ pub(crate) enum Permits {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Forecast {
     pub(crate) node: String,
+    pub(crate) permits: Permits,
     /// Error if the node cannot be cordoned: then a drain evicts nothing.
     pub(crate) refused_cordon: Option<String>,
     /// Error if the pods of the node cannot be listed: then the trial is empty.
@@ -51,41 +54,123 @@ impl Forecast {
         };
         let cordon = would_cordon(cluster, node, owner, reason, marks).await;
         let refused_cordon = cordon.as_ref().err().map(ToString::to_string);
-        (Self { node: node.to_owned(), refused_cordon, ..Self::default() }, cordon)
+        (Self { node: node.to_owned(), permits, refused_cordon, ..Self::default() }, cordon)
     }
 
     /// True if nothing would hold the drain up now.
     pub(crate) fn goes(&self) -> bool {
-        self.troubles().is_empty()
+        self.parts().is_empty()
     }
 
     /// What would hold the drain up now, each trouble once. A trouble of the node itself has no pods.
     pub(crate) fn troubles(&self) -> Vec<Blocker> {
-        let of_node = |what: String, hint: &str| Blocker { what, hint: hint.to_owned(), pods: Vec::new() };
-        let cordon = self.refused_cordon.iter();
-        let cordon = cordon.map(|text| of_node(format!("the node cannot be cordoned: {text}"), ""));
-        let unseen = self.unseen.iter().map(|text| of_node(text.clone(), ""));
-        let blind = self.trial.blind.iter().map(|text| {
-            let hint = "give that right, or do not wait for volumes (--detach-timeout=0, setting volumes.detach-timeout)";
-            of_node(Failure::Blind(text.clone()).to_string(), hint)
-        });
-        let stuck = self.stuck().map(|leftover| of_node(attached(leftover), ""));
-        let returning = blockers(&self.trial.returning);
-        let pods = blockers(&self.trial.blocked).into_iter().chain(self.paused()).chain(returning);
-        cordon.chain(unseen).chain(pods).chain(blind).chain(stuck).collect()
+        self.parts().into_iter().flat_map(|part| part.troubles).collect()
     }
 
-    /// Pods about which the API server gave no answer now.
-    fn paused(&self) -> Vec<Blocker> {
-        let mut all: BTreeMap<&str, Vec<PodId>> = BTreeMap::new();
-        for line in &self.trial.lines {
-            if let Some(Stage::Paused { text, .. }) = &line.stage {
-                all.entry(text).or_default().push(line.id.clone());
-            }
+    /// Reason for which the drain would fail, for kubectl's line about it; empty if it would not.
+    pub(crate) fn failure(&self) -> String {
+        self.parts().into_iter().next().map(|part| part.failure).unwrap_or_default()
+    }
+
+    /// The last line: `node/edge-a would be drained`, or what it would fail for and what would permit more.
+    pub(crate) fn verdict(&self) -> String {
+        let Self { node, .. } = self;
+        let parts = self.parts();
+        let short: Vec<&str> =
+            parts.iter().map(|part| part.short.as_str()).filter(|s| !s.is_empty()).collect();
+        let all = [short.join(", "), self.permit()];
+        let all: Vec<String> = all.into_iter().filter(|words| !words.is_empty()).collect();
+        if all.is_empty() {
+            format!("node/{node} would be drained")
+        } else {
+            format!("node/{node} would fail: {}", all.join("; "))
         }
-        let paused =
-            |(what, pods): (&str, Vec<PodId>)| Blocker { what: what.to_owned(), pods, ..Blocker::default() };
-        all.into_iter().map(paused).collect()
+    }
+
+    /// What would hold the drain up now, the most important first.
+    fn parts(&self) -> Vec<Part> {
+        let stuck: Vec<String> = self.stuck().map(attached).collect();
+        let parts = [
+            self.refused_cordon.as_ref().map(|text| Part {
+                short: "the cordon is refused".to_owned(),
+                failure: text.clone(),
+                troubles: vec![of_node(format!("the node cannot be cordoned: {text}"), "")],
+            }),
+            self.unseen.as_ref().map(|text| Part {
+                short: "its pods cannot be listed".to_owned(),
+                failure: text.clone(),
+                troubles: vec![of_node(text.clone(), "")],
+            }),
+            self.staying(),
+            self.trial.returning.first().map(|first| {
+                let pods: Vec<&PodId> = self.trial.returning.iter().map(|blocked| &blocked.pod).collect();
+                Part {
+                    short: count(pods.len(), "pod that comes back", "pods that come back"),
+                    failure: format!(
+                        "these pods would come back: {} ({})",
+                        names(&pods, MOST_NAMES),
+                        first.hint
+                    ),
+                    troubles: blockers(&self.trial.returning),
+                }
+            }),
+            self.trial.blind.as_ref().map(|text| {
+                let failure = Failure::Blind(text.clone()).to_string();
+                let hint = "give that right, or do not wait for volumes (--detach-timeout=0, setting volumes.detach-timeout)";
+                Part {
+                    short: "volumes cannot be read".to_owned(),
+                    troubles: vec![of_node(failure.clone(), hint)],
+                    failure,
+                }
+            }),
+            (!stuck.is_empty()).then(|| Part {
+                short: count(stuck.len(), "attached volume", "attached volumes"),
+                failure: stuck.join("; "),
+                troubles: stuck.into_iter().map(|text| of_node(text, "")).collect(),
+            }),
+        ];
+        parts.into_iter().flatten().collect()
+    }
+
+    /// Pods that would not leave now.
+    fn staying(&self) -> Option<Part> {
+        let Trial { lines, blocked, .. } = &self.trial;
+        let refusals = refusals(lines.iter().map(judged));
+        let held = self.trial.held();
+        if refusals.is_empty() && held.is_empty() {
+            return None;
+        }
+        let by_budget: BTreeSet<&str> = blocked
+            .iter()
+            .filter(|blocked| blocked.by_budget)
+            .map(|blocked| blocked.pod.uid.as_str())
+            .collect();
+        // The pods that the policy refuses are not counted: what permits them is said.
+        let is_other =
+            |line: &&&Line| line.verdict != Verdict::Refuse && !by_budget.contains(line.id.uid.as_str());
+        let others = held.iter().filter(is_other).count();
+        let budgets = self.budgets().len();
+        let (one, many) = if budgets == 0 { ("pod", "pods") } else { ("other pod", "other pods") };
+        let short = [count(budgets, "budget", "budgets"), count(others, one, many)];
+        let short: Vec<String> = short.into_iter().filter(|words| !words.is_empty()).collect();
+        // Pods about which the API server gave no answer now.
+        let paused = lines.iter().filter_map(|line| match &line.stage {
+            Some(Stage::Paused { text, .. }) => {
+                Some(Blocked { pod: line.id.clone(), cause: text.clone(), ..Blocked::default() })
+            }
+            Some(_) | None => None,
+        });
+        let paused: Vec<Blocked> = paused.collect();
+        let pods: Vec<String> = held.iter().map(|line| line.id.to_string()).collect();
+        Some(Part {
+            short: short.join(", "),
+            failure: if refusals.is_empty() {
+                format!("these pods would not be evicted now: {}", pods.join(", "))
+            } else {
+                aggregate(&refusals)
+            },
+            troubles: blockers(blocked).into_iter().chain(blockers(&paused)).collect(),
+        })
     }
 
     fn stuck(&self) -> impl Iterator<Item = &Leftover> {
@@ -100,45 +185,11 @@ impl Forecast {
         if !self.trial.may_return.is_empty() {
             let pods: Vec<&PodId> = self.trial.may_return.iter().collect();
             notes.push(format!(
-                "these pods may come back to this node, because they tolerate the cordon or their owner knows none: {}",
+                "these pods may come back to this node, because they tolerate the cordon or their owner does not look at cordons: {}",
                 names(&pods, MOST_NAMES)
             ));
         }
         notes
-    }
-
-    /// The last line: `node/edge-a would be drained`, or what it would fail for and what would permit more.
-    pub(crate) fn verdict(&self, permits: Permits) -> String {
-        let Self { node, .. } = self;
-        let (permit, permitted) = (self.permit(permits), self.refused().count());
-        let count = |number: usize, one: &str, many: &str| match number {
-            0 => None,
-            1 => Some(format!("1 {one}")),
-            more => Some(format!("{more} {many}")),
-        };
-        let budgets = self.budgets();
-        let others = self.held().count().saturating_sub(permitted);
-        let parts = [
-            self.refused_cordon.is_some().then(|| "the cordon is refused".to_owned()),
-            self.unseen.is_some().then(|| "its pods cannot be listed".to_owned()),
-            count(budgets.len(), "budget", "budgets"),
-            if budgets.is_empty() {
-                count(others, "pod", "pods")
-            } else {
-                count(others, "other pod", "other pods")
-            },
-            count(self.trial.returning.len(), "pod that comes back", "pods that come back"),
-            self.trial.blind.is_some().then(|| "volumes cannot be read".to_owned()),
-            count(self.stuck().count(), "attached volume", "attached volumes"),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        let all: Vec<String> =
-            [parts.join(", "), permit].into_iter().filter(|part| !part.is_empty()).collect();
-        if all.is_empty() {
-            format!("node/{node} would be drained")
-        } else {
-            format!("node/{node} would fail: {}", all.join("; "))
-        }
     }
 
     /// The budgets that refuse evictions, by namespace and name.
@@ -148,56 +199,42 @@ impl Forecast {
         guards.map(|guard| (guard.budget.namespace.as_str(), guard.budget.name.as_str())).collect()
     }
 
-    /// Pods that would not leave for another reason than a budget.
-    fn held(&self) -> impl Iterator<Item = &drain::progress::Line> {
-        let of_budgets = self.trial.blocked.iter().filter(|blocked| blocked.by_budget);
-        let of_budgets: BTreeSet<&str> = of_budgets.map(|blocked| blocked.pod.uid.as_str()).collect();
-        self.trial.held().into_iter().filter(move |line| !of_budgets.contains(line.id.uid.as_str()))
-    }
-
-    /// Pods that the policy does not allow to evict.
-    fn refused(&self) -> impl Iterator<Item = &drain::progress::Line> {
-        self.trial.lines.iter().filter(|line| line.verdict == Verdict::Refuse)
-    }
-
     /// What would permit the pods that the policy refuses: `add --delete-emptydir-data, --force`.
-    fn permit(&self, permits: Permits) -> String {
-        let reasons = self.refused().flat_map(|line| &line.reasons);
-        let names: BTreeSet<&str> = reasons.filter_map(permitting).collect();
+    fn permit(&self) -> String {
+        let refused = self.trial.lines.iter().filter(|line| line.verdict == Verdict::Refuse);
+        let names: BTreeSet<&str> =
+            refused.flat_map(|line| &line.reasons).filter_map(permitting_flag).collect();
         if names.is_empty() {
             return String::new();
         }
-        let name = |name: &str| match permits {
-            Permits::Flags => format!("--{name}"),
-            Permits::Settings => format!("pods.{name} = true"),
+        let (verb, name): (_, fn(&str) -> String) = match self.permits {
+            Permits::Flags => ("add", |name| format!("--{name}")),
+            Permits::Settings => ("set", |name| format!("pods.{name} = true")),
         };
         let names: Vec<String> = names.into_iter().map(name).collect();
-        let verb = match permits {
-            Permits::Flags => "add",
-            Permits::Settings => "set",
-        };
         format!("{verb} {}", names.join(", "))
     }
+}
 
-    /// Reason for which the drain would fail, for kubectl's line about it; empty if it would not.
-    pub(crate) fn failure(&self) -> String {
-        let refusals = refusals(self.trial.lines.iter().map(judged));
-        let held: Vec<String> = self.trial.held().into_iter().map(|line| line.id.to_string()).collect();
-        let stuck: Vec<String> = self.stuck().map(attached).collect();
-        if let Some(text) = self.refused_cordon.as_ref().or(self.unseen.as_ref()) {
-            text.clone()
-        } else if !refusals.is_empty() {
-            aggregate(&refusals)
-        } else if !held.is_empty() {
-            format!("these pods would not be evicted now: {}", held.join(", "))
-        } else if let Some(first) = self.trial.returning.first() {
-            let pods: Vec<&PodId> = self.trial.returning.iter().map(|blocked| &blocked.pod).collect();
-            format!("these pods would come back: {} ({})", names(&pods, MOST_NAMES), first.hint)
-        } else if let Some(text) = &self.trial.blind {
-            Failure::Blind(text.clone()).to_string()
-        } else {
-            stuck.join("; ")
-        }
+/// One kind of trouble that would hold the drain up.
+struct Part {
+    /// Its words in the verdict: `2 budgets, 1 other pod`. Empty if the verdict says only what would permit the pods.
+    short: String,
+    /// Its words in kubectl's line about a node that cannot be drained.
+    failure: String,
+    troubles: Vec<Blocker>,
+}
+
+fn of_node(what: String, hint: &str) -> Blocker {
+    Blocker { what, hint: hint.to_owned(), pods: Vec::new() }
+}
+
+/// `1 budget`, `2 budgets`; empty for none.
+fn count(number: usize, one: &str, many: &str) -> String {
+    match number {
+        0 => String::new(),
+        1 => format!("1 {one}"),
+        more => format!("{more} {many}"),
     }
 }
 
@@ -217,23 +254,6 @@ fn attached(leftover: &Leftover) -> String {
     let Leftover { volume, driver, obstacle, .. } = leftover;
     let driver = if driver.is_empty() { String::new() } else { format!(", driver {driver}") };
     format!("volume {volume}{driver}, which no pod of the node uses and which is attached: {obstacle}")
-}
-
-/// Name of the flag and setting that permits what this reason refuses.
-fn permitting(reason: &Reason) -> Option<&'static str> {
-    match reason {
-        Reason::DaemonSet => Some("ignore-daemonsets"),
-        Reason::EmptyDir => Some("delete-emptydir-data"),
-        Reason::NoController | Reason::OrphanOfDaemonSet(_) => Some("force"),
-        Reason::Mirror
-        | Reason::Finished
-        | Reason::KeptApp(_)
-        | Reason::TerminatingTooLong
-        | Reason::Label(_)
-        | Reason::UnknownLabel(_)
-        | Reason::Rule(_)
-        | Reason::NotSelected => None,
-    }
 }
 
 #[cfg(test)]

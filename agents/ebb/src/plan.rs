@@ -61,7 +61,6 @@ struct DeviceFlags {
 pub(crate) struct NodePlan {
     pub(crate) snapshot: Snapshot,
     pub(crate) forecast: Forecast,
-    pub(crate) permits: Permits,
     /// For each pod of the snapshot, its order and the volumes that must be detached.
     pub(crate) extras: Vec<Extra>,
 }
@@ -125,7 +124,7 @@ async fn of_nodes(arguments: &PlanArguments) -> anyhow::Result<Vec<NodePlan>> {
     for node in nodes {
         let person = (options.owner.as_str(), options.reason.as_str());
         let forecast = Forecast::begin(&cluster, &node.name, person, Permits::Flags).await.0;
-        all.push(NodePlan::make(&cluster, forecast, Permits::Flags, &options.policy).await?);
+        all.push(NodePlan::make(&cluster, forecast, &options.policy).await?);
     }
     Ok(all)
 }
@@ -151,7 +150,7 @@ async fn of_device(arguments: &PlanArguments) -> anyhow::Result<NodePlan> {
     let cluster = device.reach("plan").await?;
     let name = device.own_node(&cluster).await?.name;
     let forecast = Forecast::begin(&cluster, &name, (OWNER, "ebb plan"), Permits::Settings).await.0;
-    NodePlan::make(&cluster, forecast, Permits::Settings, &device.policy).await
+    NodePlan::make(&cluster, forecast, &device.policy).await
 }
 
 impl DrainArguments {
@@ -168,12 +167,7 @@ impl DrainArguments {
 
 impl NodePlan {
     /// Takes a snapshot of the node and asks about each pod.
-    async fn make(
-        cluster: &Cluster,
-        forecast: Forecast,
-        permits: Permits,
-        policy: &Policy,
-    ) -> anyhow::Result<Self> {
+    async fn make(cluster: &Cluster, forecast: Forecast, policy: &Policy) -> anyhow::Result<Self> {
         let snapshot = full_snapshot(cluster, &forecast.node).await?;
         if snapshot.node.is_none() {
             bail!("Error from server (NotFound): nodes {:?} not found", forecast.node);
@@ -185,7 +179,7 @@ impl NodePlan {
             volumes: index.of_pod(pod).into_iter().map(|volume| volume.volume).collect(),
         });
         let extras = extras.collect();
-        Ok(Self { snapshot, forecast: Forecast { trial, ..forecast }, permits, extras })
+        Ok(Self { snapshot, forecast: Forecast { trial, ..forecast }, extras })
     }
 }
 
@@ -205,7 +199,8 @@ struct Document {
     cordon_failure: String,
     pods: Vec<PlannedDocument>,
     blocked: Vec<BlockedDocument>,
-    /// `namespace/name` of pods that may come back to this node: they tolerate the cordon, or their owner knows none.
+    /// `namespace/name` of pods that may come back to this node: they tolerate the cordon, or their owner does not look at
+    /// cordons.
     may_return: Vec<String>,
     /// Volumes that are attached to the node and that no pod of it uses.
     attached: Vec<AttachedDocument>,
@@ -245,7 +240,7 @@ fn document(node_plan: &NodePlan) -> Document {
     });
     Document {
         goes: node_plan.forecast.goes(),
-        verdict: node_plan.forecast.verdict(node_plan.permits),
+        verdict: node_plan.forecast.verdict(),
         cordon_failure: refused_cordon.clone().unwrap_or_default(),
         may_return: trial.may_return.iter().map(ToString::to_string).collect(),
         attached: attached.collect(),

@@ -1,5 +1,6 @@
 //! Makes NodeDrainReport and NodeDrainStatus from the state.
 
+use cluster::MOST_REQUESTS;
 use drain::diagnosis::{Guard, blockers};
 use drain::progress::{self, Line, attempt, lines};
 use drain::state::Stage;
@@ -179,8 +180,10 @@ fn reason(state: &State, around: &Surroundings, now: Moment) -> String {
         },
     );
     let paced = around.is_paced.then(|| {
-        "zedkube has sent 60 requests to the API server within a minute, so the next ones wait, for a minute at most"
-            .to_owned()
+        format!(
+            "zedkube has sent {MOST_REQUESTS} requests to the API server within a minute, so the next ones wait, for a minute \
+             at most"
+        )
     });
     let parts = held_up.chain([why]).chain(paced).chain(foreseen).chain(watch_error).chain(unstored);
     parts.collect::<Vec<_>>().join("; ")

@@ -202,7 +202,8 @@ impl Origin {
             return Err(broken(self, "its certificate-authority holds no certificate"));
         }
         // Tokens and keys are in types of another crate that reveal them only when they are serialized.
-        let user = serde_json::to_value(&config.auth_info).unwrap_or_default();
+        let user = serde_json::to_value(&config.auth_info)
+            .map_err(|error| broken(self, &format!("its user cannot be checked: {error}")))?;
         if !are_headers(&user) {
             return Err(broken(self, "its token, or a name to act as, holds characters that HTTP forbids"));
         }

@@ -80,7 +80,7 @@ pub use informer::Informer;
 pub use inquire::inquire;
 pub use longhorn::{DrainPolicy, set_node_drain_policy};
 pub use nodes::{NodeFacts, get_node, list_nodes, list_nodes_selected};
-pub use pace::Pace;
+pub use pace::{MOST as MOST_REQUESTS, Pace};
 pub use relist::{full_snapshot, relist};
 pub use slots::{
     Holder, PassedOver, SlotFailure, SlotMap, SlotWatch, Slots, Unreadable, give_back_slot, read_slots,

@@ -23,8 +23,8 @@ use crate::wire::{CALL_DEADLINE, retry_after};
 /// Longest deadline of one page of a list: the API server itself gives up after 60 s.
 pub(crate) const LONGEST_PAGE: Duration = Duration::from_mins(1);
 
-/// Most requests of an agent within any minute.
-const MOST: usize = 60;
+/// Most requests of an agent within any minute; further ones wait.
+pub const MOST: usize = 60;
 
 /// Most of [`MOST`] that begin a watch or the list of one, and most that are calls, so that some are left for the other
 /// kind. A drain of a node with volumes begins with nine watches, two requests each: two drains within a minute do not wait.

@@ -3,15 +3,18 @@
 use std::time::Duration;
 
 use drain::Event;
-use drain::outage::Outage;
+use drain::outage::{NOTICED_WITHIN, Outage};
 use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
 use crate::nodes::get_node;
-use crate::wire::Cluster;
+use crate::wire::{CALL_DEADLINE, Cluster};
 
 /// Pause between two calls while the server may be away.
 const PERIOD: Duration = Duration::from_millis(1_500);
+
+// A call that fails, the pause, and the call that confirms it.
+const _: () = assert!(2 * CALL_DEADLINE.as_millis() + PERIOD.as_millis() <= NOTICED_WITHIN.as_millis());
 
 /// Longest pause: it doubles while the server is away.
 const LONGEST: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use drain::answer::BudgetRefusal;
 use drain::diagnosis::{Blocked, blocked, foretold_return};
 use drain::findings::BudgetQuery;
-use drain::policy::{Method, OnDetachTimeout};
+use drain::policy::Method;
 use drain::progress::{Line, lines};
 use drain::state::{Attempt, Cause, Stage, Track};
 use drain::view::{NodeView, PodView};
@@ -82,13 +82,15 @@ impl Trial {
         let may_return = |pod: &&&PodView| {
             pod.tolerates_cordon && pod.controller.is_some() && foretold_return(pod).is_none()
         };
-        let waits = !policy.volumes.detach_timeout.is_zero()
-            && policy.volumes.on_detach_timeout == OnDetachTimeout::Fail;
         Self {
             returning: leaving.iter().filter_map(|pod| foretold_return(pod)).collect(),
             may_return: leaving.iter().filter(may_return).map(|pod| pod.id.clone()).collect(),
             leftovers: leftovers(snapshot, policy),
-            blind: snapshot.storage.unreadable().filter(|_| waits).map(str::to_owned),
+            blind: snapshot
+                .storage
+                .unreadable()
+                .filter(|_| policy.needs_detached_volumes())
+                .map(str::to_owned),
             ..Self::default()
         }
     }

@@ -18,6 +18,7 @@ use crate::findings::Findings;
 use crate::plan::Planned;
 use crate::pod::{Stage, Track};
 use crate::pods::Pods;
+use crate::policy::STALE_SCHEDULER;
 use crate::relist::Relists;
 use crate::time::Moment;
 use crate::turns::{Turn, Turns};
@@ -226,9 +227,11 @@ impl Attempt {
         }
         let is_empty = !self.has_pods_left() && !self.volumes.iter().any(VolumeTrack::is_attached);
         (is_empty && latest < self.scheduler_is_fresh_at()).then(|| {
-            "the API server was away, and until 60 s after that a scheduler may still bind pods to this node: the final check \
-             waits for that"
-                .to_owned()
+            format!(
+                "the API server was away, and until {} s after that a scheduler may still bind pods to this node: the final \
+                 check waits for that",
+                STALE_SCHEDULER.as_secs()
+            )
         })
     }
 }

@@ -264,17 +264,20 @@ fn return_hint(pod: &PodView, named_node: bool) -> String {
             )
         };
     };
-    if pod.is_placed_here() || pod.tolerates_cordon || names_node {
-        format!(
-            "an owner of kind {kind} ignores cordons: {label}; or give the template of {owner} that label; or write for this kind a \
-             [[rule]] with owner-kind = \"{kind}\" and behaviour = \"skip\" into the settings"
-        )
+    let why = if pod.is_placed_here() || names_node {
+        format!("an owner of kind {kind} ignores cordons")
+    } else if pod.tolerates_cordon {
+        format!("{owner} tolerates the cordon")
     } else {
-        format!(
+        return format!(
             "the pod does not tolerate the cordon: look whether {owner} names this node (spec.nodeName), or which scheduler \
              binds its pods to a cordoned node; or {label}"
-        )
-    }
+        );
+    };
+    format!(
+        "{why}: {label}; or give the template of {owner} that label; or write for this kind a [[rule]] with \
+         owner-kind = \"{kind}\" and behaviour = \"skip\" into the settings"
+    )
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub struct Judged<'a> {
 /// One sentence for each reason that forbids the drain: `cannot delete …: ns/a, ns/b`.
 pub fn refusals<'a>(pods: impl IntoIterator<Item = Judged<'a>>) -> Vec<String> {
     let refused = pods.into_iter().filter(|pod| pod.verdict == Verdict::Refuse);
-    by_words(refused, refusal)
+    by_words(refused, |reason| forbidding(reason).map(|(words, _)| words))
         .into_iter()
         .map(|(words, pods)| format!("cannot delete {words}: {pods}"))
         .collect()
@@ -53,15 +53,24 @@ fn by_words<'a>(
     groups.into_iter().map(|(words, pods)| (words, pods.join(", "))).collect()
 }
 
-fn refusal(reason: &Reason) -> Option<String> {
+/// Name of the flag of `kubectl drain` that permits what this reason forbids; the settings are `pods.NAME`. `None` of a
+/// reason that forbids nothing.
+pub fn permitting_flag(reason: &Reason) -> Option<&'static str> {
+    forbidding(reason).map(|(_, flag)| flag)
+}
+
+/// kubectl's words for a reason that may forbid a drain, and the flag that permits it.
+fn forbidding(reason: &Reason) -> Option<(String, &'static str)> {
+    let row = |words: &str, flag| Some((words.to_owned(), flag));
     match reason {
-        Reason::DaemonSet => Some("DaemonSet-managed Pods (use --ignore-daemonsets to ignore)".to_owned()),
-        Reason::OrphanOfDaemonSet(name) => Some(format!("daemonsets.apps {name:?} not found")),
-        Reason::EmptyDir => {
-            Some("Pods with local storage (use --delete-emptydir-data to override)".to_owned())
+        Reason::DaemonSet => {
+            row("DaemonSet-managed Pods (use --ignore-daemonsets to ignore)", "ignore-daemonsets")
         }
-        Reason::NoController => Some("Pods that declare no controller (use --force to override)".to_owned()),
-        // These reasons do not forbid a drain.
+        Reason::OrphanOfDaemonSet(name) => row(&format!("daemonsets.apps {name:?} not found"), "force"),
+        Reason::EmptyDir => {
+            row("Pods with local storage (use --delete-emptydir-data to override)", "delete-emptydir-data")
+        }
+        Reason::NoController => row("Pods that declare no controller (use --force to override)", "force"),
         Reason::Mirror
         | Reason::Finished
         | Reason::KeptApp(_)

@@ -9,6 +9,10 @@ use std::time::Duration;
 
 use crate::time::Moment;
 
+/// An outage is noticed within this time of its beginning: a call takes up to 10 s to fail, and so does the one that
+/// confirms it, after a pause. Whoever makes the calls has to keep to it.
+pub const NOTICED_WITHIN: Duration = Duration::from_secs(22);
+
 /// Calls must fail in a row for this long before the server counts as away.
 const AWAY_AFTER: Duration = Duration::from_secs(3);
 

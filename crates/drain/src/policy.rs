@@ -172,6 +172,17 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// True if a drain waits until volumes are detached: not with a detach time-out of zero, and not if it deletes pods with
+    /// grace period 0.
+    pub fn waits_for_volumes(&self) -> bool {
+        !self.volumes.detach_timeout.is_zero() && self.method != Method::ForceDelete
+    }
+
+    /// True if a drain fails when a volume stays attached, or when that cannot be read.
+    pub fn needs_detached_volumes(&self) -> bool {
+        self.waits_for_volumes() && self.volumes.on_detach_timeout == OnDetachTimeout::Fail
+    }
+
     /// Defaults on a device: EVE's, and those of `docs/settings.md` where EVE has none.
     pub fn device() -> Self {
         Self {

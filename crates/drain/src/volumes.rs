@@ -123,14 +123,13 @@ pub struct Leftover {
 
 /// The volumes that are attached to the node and that no pod of it uses; none if the policy does not wait for volumes.
 pub fn leftovers(snapshot: &Snapshot, policy: &Policy) -> Vec<Leftover> {
-    if policy.volumes.detach_timeout.is_zero() {
+    if !policy.waits_for_volumes() {
         return Vec::new();
     }
     let index = StorageIndex::of(snapshot);
-    let fails = policy.volumes.on_detach_timeout == OnDetachTimeout::Fail;
     let left = unused(&index, snapshot.pods.iter()).into_iter().map(|attached| Leftover {
         obstacle: index.obstacle(&attached.volume, attached.attached_name.as_deref()),
-        is_stuck: fails && index.is_stuck(&attached.volume),
+        is_stuck: policy.needs_detached_volumes() && index.is_stuck(&attached.volume),
         volume: attached.volume,
         driver: attached.driver,
     });

@@ -26,8 +26,6 @@ pub(crate) struct NodeForecast {
     was_cordoned: bool,
     forecast: Forecast,
     warnings: Vec<String>,
-    /// Why the node would not be drained; empty if it would be.
-    failure: String,
 }
 
 /// Makes the forecast for all nodes. Exit code 0 when all of them would be drained, else 1.
@@ -42,15 +40,15 @@ pub(crate) async fn run(
         screen.print(&[print]);
         all.push(forecast);
     }
-    for forecast in all.iter_mut().filter(|forecast| forecast.failure.is_empty()) {
+    for forecast in all.iter_mut().filter(|one| one.forecast.goes()) {
         forecast.fill(&cluster, options).await;
         screen.print(&forecast.prints(options));
     }
-    let failed: Vec<&NodeForecast> = all.iter().filter(|forecast| !forecast.failure.is_empty()).collect();
+    let failed: Vec<&NodeForecast> = all.iter().filter(|one| !one.forecast.goes()).collect();
     if !failed.is_empty() {
         let mut prints = vec![Print::Err("There are pending nodes to be drained:".to_owned())];
         prints.extend(failed.iter().map(|failed| Print::Err(format!(" {}", failed.forecast.node))));
-        prints.extend(failed.iter().map(|failed| Print::Err(failed.forecast.verdict(Permits::Flags))));
+        prints.extend(failed.iter().map(|failed| Print::Err(failed.forecast.verdict())));
         screen.print(&prints);
     }
     if options.is_json {
@@ -75,8 +73,7 @@ async fn cordon(cluster: &Cluster, node: NodeView, options: &Options) -> (NodeFo
         Ok(before) => Print::Out(cordoned(&node.name, before, mode)),
         Err(failure) => Print::Err(format!("error: unable to cordon node {:?}: {failure}", node.name)),
     };
-    let failure = forecast.failure();
-    (NodeForecast { was_cordoned: node.cordoned, forecast, failure, ..NodeForecast::default() }, print)
+    (NodeForecast { was_cordoned: node.cordoned, forecast, ..NodeForecast::default() }, print)
 }
 
 impl NodeForecast {
@@ -90,7 +87,6 @@ impl NodeForecast {
             Ok(trial) => self.forecast.trial = trial,
             Err(failure) => self.forecast.unseen = Some(failure.to_string()),
         }
-        self.failure = self.forecast.failure();
         self.warnings = warnings(self.forecast.trial.lines.iter().map(judged));
     }
 
@@ -111,10 +107,10 @@ impl NodeForecast {
                 options.policy.retry,
             ));
         }
-        prints.push(if self.failure.is_empty() {
+        prints.push(if self.forecast.goes() {
             Print::Out(format!("node/{name} drained{suffix}"))
         } else {
-            Print::Err(unable(name, &self.failure))
+            Print::Err(unable(name, &self.forecast.failure()))
         });
         prints
     }
@@ -124,15 +120,15 @@ impl NodeForecast {
         let blocked = trial.blocked.iter().chain(&trial.returning);
         Document {
             name: self.forecast.node.clone(),
-            outcome: if self.failure.is_empty() { "WouldDrain" } else { "WouldFail" },
-            failure: self.failure.clone(),
+            outcome: if self.forecast.goes() { "WouldDrain" } else { "WouldFail" },
+            failure: self.forecast.failure(),
             seconds: 0.0,
             cordoned_before: self.was_cordoned,
             uncordoned: false,
             pods: trial.lines.iter().map(|line| of_line(line, false)).collect(),
             blocked: blocked.map(of_blocked).collect(),
             warnings: self.warnings.clone(),
-            verdict: Some(self.forecast.verdict(Permits::Flags)),
+            verdict: Some(self.forecast.verdict()),
         }
     }
 }

@@ -1,5 +1,5 @@
-use drain::diagnosis::{Blocked, Guard};
-use drain::progress::Line;
+use drain::Reason;
+use drain::diagnosis::Guard;
 use drain::view::BudgetView;
 
 use super::*;
@@ -77,7 +77,7 @@ fn the_verdict_says_what_would_fail_and_what_would_permit_it() {
             2,
         ),
     ] {
-        assert_eq!(forecast.verdict(Permits::Flags), format!("node/n {expected}"));
+        assert_eq!(forecast.verdict(), format!("node/n {expected}"));
         assert_eq!(forecast.troubles().len(), troubles, "{expected}: {:?}", forecast.troubles());
         assert_eq!(
             (forecast.goes(), forecast.failure().is_empty()),
@@ -87,8 +87,9 @@ fn the_verdict_says_what_would_fail_and_what_would_permit_it() {
     }
     let orphan = Reason::OrphanOfDaemonSet("x".into());
     let forecast = forecast(&|f| {
+        f.permits = Permits::Settings;
         f.trial.lines = vec![refused("a", std::slice::from_ref(&orphan))];
         f.trial.blocked = vec![Blocked { pod: pod("a"), ..Blocked::default() }];
     });
-    assert_eq!(forecast.verdict(Permits::Settings), "node/n would fail: set pods.force = true");
+    assert_eq!(forecast.verdict(), "node/n would fail: set pods.force = true");
 }

@@ -28,7 +28,7 @@ pub(crate) fn render(node_plan: &NodePlan) -> Vec<String> {
         }
     }
     text.extend(forecast.notes().into_iter().map(|note| format!("Note: {note}")));
-    text.push(forecast.verdict(node_plan.permits));
+    text.push(forecast.verdict());
     text
 }
 

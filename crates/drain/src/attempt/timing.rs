@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::findings::Inquiry;
+use crate::outage::NOTICED_WITHIN;
 use crate::plan::{Reason, Verdict};
 use crate::pod::Track;
-use crate::policy::{Method, OnDetachTimeout, Policy, STALE_SCHEDULER, UNHEALTHY_AFTER, UnhealthyNode};
+use crate::policy::{Method, Policy, STALE_SCHEDULER, UNHEALTHY_AFTER, UnhealthyNode};
 use crate::time::Moment;
 use crate::view::PodView;
 use crate::volumes::VolumeStage;
@@ -48,10 +49,6 @@ const INQUIRE_LATEST: Duration = Duration::from_mins(2);
 /// The API server reports times in whole seconds, so a pod counts as overdue only this much later; otherwise the next
 /// snapshot could contradict.
 const CLOCK_SLACK: Duration = Duration::from_secs(1);
-
-/// An outage is noticed within this time of its beginning: a call takes up to 10 s to fail, and so does the one that
-/// confirms it, after a pause (`cluster::probe`).
-const NOTICED_WITHIN: Duration = Duration::from_secs(22);
 
 /// Changes by time.
 impl Attempt {
@@ -258,11 +255,11 @@ impl Attempt {
 
     /// True if the attempt waits for volumes: not with a detach time-out of zero, and not with grace period 0.
     pub(super) fn volumes_count(&self, now: Moment, policy: &Policy) -> bool {
-        !policy.volumes.detach_timeout.is_zero() && !self.is_forced(now, policy)
+        policy.waits_for_volumes() && !self.is_forced(now, policy)
     }
 
     /// True if the drain cannot succeed without reading whether volumes are detached.
     pub(super) fn must_see(&self, now: Moment, policy: &Policy) -> bool {
-        policy.volumes.on_detach_timeout == OnDetachTimeout::Fail && !self.is_forced(now, policy)
+        policy.needs_detached_volumes() && !self.is_forced(now, policy)
     }
 }

@@ -115,10 +115,7 @@ fn a_pod_that_is_put_on_the_node_is_left_alone_from_its_second_return_on() {
 fn a_pod_that_tolerates_the_cordon_is_evicted_again_and_named() {
     for (pod, hint) in [
         (of_kind("apps/v1", "StatefulSet", "0"), "StatefulSet/db tolerates the cordon: scale it down"),
-        (
-            of_kind("example.org/v1", "NodeSet", "0"),
-            "an owner of kind NodeSet ignores cordons: let the drain leave",
-        ),
+        (of_kind("example.org/v1", "NodeSet", "0"), "NodeSet/db tolerates the cordon: let the drain leave"),
     ] {
         let mut bench = settled();
         for uid in ["0", "1", "2"] {

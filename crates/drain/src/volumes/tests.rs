@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::Policy;
-use crate::policy::{OnDetachTimeout, Volumes};
+use crate::policy::{Method, OnDetachTimeout, Volumes};
 use crate::state::{Failure, Outcome};
 use crate::storage::{AttachmentView, ClaimView, CsiSource, VolumeView};
 use crate::tests::{Bench, node, pod, with};
@@ -244,8 +244,12 @@ fn volumes_without_a_pod_in_a_forecast() {
     assert_eq!(stuck(&policy), expected(true), "without the pod's own volume, and without the other node's");
     policy.volumes.on_detach_timeout = OnDetachTimeout::Proceed;
     assert_eq!(stuck(&policy), expected(false));
-    policy.volumes.detach_timeout = Duration::ZERO;
-    assert_eq!(stuck(&policy), []);
+    for waits_for_none in [
+        Policy { method: Method::ForceDelete, ..policy.clone() },
+        Policy { volumes: Volumes { detach_timeout: Duration::ZERO, ..policy.volumes }, ..policy },
+    ] {
+        assert_eq!(stuck(&waits_for_none), [], "{waits_for_none:?}");
+    }
 }
 
 fn bench(change: impl FnOnce(&mut Volumes)) -> Bench {

@@ -6,7 +6,7 @@ use drain::{Moment, Reason, Snapshot};
 
 use super::*;
 use crate::drain::testing::{line, pod};
-use crate::forecast::{Forecast, Permits};
+use crate::forecast::Forecast;
 
 fn node_plan() -> NodePlan {
     let node = NodeView { name: "edge-a".into(), ..NodeView::default() };
@@ -37,7 +37,6 @@ fn node_plan() -> NodePlan {
             trial: Trial { lines, blocked: vec![blocked], ..Trial::default() },
             ..Forecast::default()
         },
-        permits: Permits::Flags,
         extras: vec![extra(0, &["pv-1", "pv-2"]), extra(10, &[]), extra(0, &[])],
     }
 }
