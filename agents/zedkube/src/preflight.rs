@@ -302,7 +302,9 @@ mod tests {
         let found = Found { problems, days_left: None };
         preflights.tell.send_replace(Some(Trial { at: Moment(0), since: Moment(0), about, found }));
         let shown = |is_unconfined| {
-            let found = preflights.found(&time, false, is_unconfined, Vec::new());
+            let condition =
+                PreflightProblem { what: "Node".to_owned(), text: String::new(), hint: String::new() };
+            let found = preflights.found(&time, false, is_unconfined, vec![condition]);
             found.map(|found| found.problems.into_iter().map(|problem| problem.what).collect::<Vec<_>>())
         };
         assert_eq!(shown(false), None, "a device that is in no cluster");
@@ -316,8 +318,9 @@ mod tests {
             state.api.away_since = away_since;
             state.cluster = cluster.map(str::to_owned);
             preflights.follow(&state);
-            let expected =
-                expected.map(|checks| checks.iter().map(|check| check.word().to_owned()).collect());
+            let expected = expected.map(|checks| {
+                checks.iter().map(|check| check.word()).chain(["Node"]).map(str::to_owned).collect()
+            });
             assert_eq!(shown(is_unconfined), expected, "{away_since:?} {cluster:?}");
         }
     }
