@@ -204,7 +204,8 @@ impl<'a> StorageIndex<'a> {
             (false, false) if !attached => {
                 let why = if attach_error.is_empty() { String::new() } else { format!(": {attach_error}") };
                 format!(
-                    "its VolumeAttachment {name} exists, but the storage driver has never attached it{why}"
+                    "its VolumeAttachment {name} exists, but the storage driver has never attached it{why}; if nothing on the \
+                     node uses it: kubectl delete volumeattachment {name}"
                 )
             }
             (false, _) => format!("its VolumeAttachment {name} is still there"),

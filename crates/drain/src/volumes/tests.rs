@@ -188,7 +188,8 @@ fn obstacles_in_words() {
             listed(never),
             there,
             false,
-            "its VolumeAttachment csi-1 exists, but the storage driver has never attached it: no disk",
+            "its VolumeAttachment csi-1 exists, but the storage driver has never attached it: no disk; if nothing on the node \
+             uses it: kubectl delete volumeattachment csi-1",
         ),
         (
             listed(failed),
