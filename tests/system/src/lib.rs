@@ -7,6 +7,7 @@ mod device;
 mod faulty;
 mod proxy;
 mod rights;
+mod webhook;
 
 pub use agents::Process;
 pub use api::Api;
@@ -15,3 +16,4 @@ pub use device::{ACTIONS, Device};
 pub use faulty::{Fault, FaultyServer};
 pub use proxy::Proxy;
 pub use rights::ZedkubeUser;
+pub use webhook::Webhook;

@@ -8,7 +8,6 @@
 mod confined;
 mod granted;
 mod site;
-mod webhook;
 
 use anyhow::Result;
 use control_plane::{AuditMark, Requests};

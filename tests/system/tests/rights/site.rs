@@ -5,10 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 use control_plane::{AuditMark, AuditedRequest, ControlPlane, Pool, objects, unique, until};
 use serde_json::{Value, json};
-use system::{Device, ZedkubeUser};
+use system::{Device, Webhook, ZedkubeUser};
 
 use crate::PROGRAM;
-use crate::webhook::Webhook;
 
 /// Time limit of a wait, for a busy machine.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -52,7 +51,9 @@ impl Site {
         device.set("evict.retry=1s");
         // zedkube asks about blocked pods after 10 s; then the pods have to leave.
         device.set("evict.max-retries=20");
-        let webhook = Webhook::start(&plane)?;
+        // A pod that was replaced by another one with its name gives a conflict too; with a webhook it is certain.
+        let conflict = json!({"code": 409, "message": "somebody else was faster"});
+        let webhook = Webhook::start(&plane, json!({"allowed": false, "status": conflict}))?;
         let site = Self { plane, pool, user, device, webhook };
         site.install_kinds()?;
         site.fill()?;
@@ -138,7 +139,7 @@ impl Site {
         let mut manager = self.bound(LONGHORN, "manager");
         manager["metadata"]["labels"]["longhorn.io/component"] = json!("instance-manager");
         self.plane.create_namespace(&self.watched())?;
-        self.webhook.deny_evictions(&self.plane, &self.watched())?;
+        self.webhook.decide_evictions(&self.plane, &self.watched())?;
         self.plane.apply(&[
             launcher,
             objects::disruption_budget(namespace, "launcher", ("minAvailable", 1)),
@@ -182,7 +183,7 @@ impl Site {
 
     /// Removes the webhook.
     pub(crate) fn webhook_goes(&self) -> Result<()> {
-        self.plane.run(&["delete", "validatingwebhookconfigurations", &self.watched()]).map(drop)
+        Webhook::leave(&self.plane, &self.watched())
     }
 
     /// Waits until the node takes pods and we have no slot.

@@ -1,42 +1,42 @@
-//! An admission webhook that answers every eviction with a conflict.
-//!
-//! A pod that was replaced by another one with its name gives a conflict too; with a webhook the conflict is certain.
+//! An admission webhook that gives every eviction of a namespace the same answer.
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use control_plane::{ControlPlane, until};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::api::runtime;
 
 const LIMIT: Duration = Duration::from_mins(5);
 
 /// Greatest length of a request, in bytes: more than the API server sends here.
 const LONGEST: usize = 1 << 20;
 
-/// A webhook; it serves as long as this exists.
-pub(crate) struct Webhook {
+/// A webhook; it serves until this process ends.
+#[derive(Debug)]
+pub struct Webhook {
     port: u16,
     certificates: Vec<u8>,
-    _runtime: Runtime,
+    was_asked: Arc<AtomicBool>,
 }
 
 impl Webhook {
-    /// Starts the webhook. No server calls it yet. It uses the API server's own certificate, which is valid for its
-    /// address as well.
-    pub(crate) fn start(plane: &ControlPlane) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    /// Starts the webhook with the `response` of its reviews, without a `uid`. No server calls it yet. It uses the API
+    /// server's own certificate, which is valid for its address as well.
+    pub fn start(plane: &ControlPlane, response: Value) -> Result<Self> {
         let certificate = &plane.coordinates().certificate;
         let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         let (certificates, key) = (read(certificate)?, read(&certificate.with_extension("key"))?);
@@ -45,20 +45,23 @@ impl Webhook {
             .with_no_client_auth()
             .with_single_cert(chain, PrivateKeyDer::from_pem_slice(&key)?)?;
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let listener = runtime()?.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let port = listener.local_addr()?.port();
-        runtime.spawn(async move {
+        let was_asked = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&was_asked);
+        runtime()?.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, asked, response) = (acceptor.clone(), Arc::clone(&asked), response.clone());
                 // If the server has hung up meanwhile, there is no one to answer.
-                let acceptor = acceptor.clone();
-                tokio::spawn(async move { drop(serve(acceptor, stream).await) });
+                tokio::spawn(async move { drop(serve(acceptor, stream, &asked, response).await) });
             }
         });
-        Ok(Self { port, certificates, _runtime: runtime })
+        Ok(Self { port, certificates, was_asked })
     }
 
-    /// From now on the API server asks the webhook about all evictions in this namespace.
-    pub(crate) fn deny_evictions(&self, plane: &ControlPlane, namespace: &str) -> Result<()> {
+    /// From now on the API server asks the webhook about all evictions in this namespace. The configuration is a mutating
+    /// one, which may deny as well, and is called like the namespace.
+    pub fn decide_evictions(&self, plane: &ControlPlane, namespace: &str) -> Result<()> {
         let rule = json!({
             "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
             "resources": ["pods/eviction"],
@@ -67,36 +70,38 @@ impl Webhook {
         let authority = BASE64_STANDARD.encode(&self.certificates);
         let client = json!({"url": format!("https://127.0.0.1:{}/", self.port), "caBundle": authority});
         plane.apply(&[json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
             "metadata": {"name": namespace},
             "webhooks": [{
-                "name": "conflict.rights.test", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                "name": "evictions.system.test", "admissionReviewVersions": ["v1"], "sideEffects": "None",
                 "failurePolicy": "Fail", "rules": [rule], "namespaceSelector": here, "clientConfig": client,
             }],
         })])?;
-        until_asked(plane, namespace)
+        // The server learns of webhooks by a watch, a little later.
+        let path = format!("/api/v1/namespaces/{namespace}/pods/nobody/eviction?dryRun=All");
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "nobody"}});
+        until("the webhook is asked", LIMIT, || {
+            // It fails in any case: there is no such pod.
+            drop(
+                plane.run_with_input(&["create", "--raw", &path, "-f", "-"], eviction.to_string().as_bytes()),
+            );
+            Ok(self.was_asked.load(Ordering::SeqCst).then_some(()))
+        })
+    }
+
+    /// The API server asks no more, at last a little later.
+    pub fn leave(plane: &ControlPlane, namespace: &str) -> Result<()> {
+        plane.run(&["delete", "mutatingwebhookconfigurations", namespace]).map(drop)
     }
 }
 
-/// Waits until the server calls the webhook: it learns of webhooks by a watch, a little later.
-fn until_asked(plane: &ControlPlane, namespace: &str) -> Result<()> {
-    let path = format!("/api/v1/namespaces/{namespace}/pods/nobody/eviction?dryRun=All");
-    let eviction =
-        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "nobody"}}).to_string();
-    until("the webhook is asked", LIMIT, || {
-        match plane.run_with_input(&["create", "--raw", &path, "-f", "-"], eviction.as_bytes()) {
-            Err(error) if format!("{error:#}").contains(CONFLICT) => Ok(Some(())),
-            Err(error) => Err(error),
-            Ok(answer) => bail!("a pod that does not exist was evicted: {answer}"),
-        }
-    })
-}
-
-/// The webhook's answer.
-const CONFLICT: &str = "somebody else was faster";
-
 /// Serves one connection: HTTP/1.1 with bodies of a known length, as the API server sends them.
-async fn serve(acceptor: TlsAcceptor, stream: TcpStream) -> Result<()> {
+async fn serve(
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+    was_asked: &AtomicBool,
+    mut response: Value,
+) -> Result<()> {
     let mut stream = BufReader::new(acceptor.accept(stream).await?);
     loop {
         let mut length = 0;
@@ -116,22 +121,18 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream) -> Result<()> {
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await?;
-        let answer = review(&serde_json::from_slice(&body)?).to_string();
+        let question: Value = serde_json::from_slice(&body)?;
+        let uid = question.pointer("/request/uid").context("a review without a uid")?.clone();
+        response.as_object_mut().context("a response is an object")?.insert("uid".to_owned(), uid);
+        was_asked.store(true, Ordering::SeqCst);
+        let answer = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response,
+        })
+        .to_string();
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             answer.len()
         );
         stream.get_mut().write_all(format!("{head}{answer}").as_bytes()).await?;
     }
-}
-
-/// The answer to an `AdmissionReview`.
-fn review(question: &Value) -> Value {
-    json!({
-        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-        "response": {
-            "uid": question["request"]["uid"], "allowed": false,
-            "status": {"code": 409, "message": CONFLICT},
-        },
-    })
 }
