@@ -12,6 +12,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use control_plane::{ControlPlane, Pool, objects, unique, until};
 use serde_json::{Value, json};
+use system::Webhook;
 
 use crate::said::Program;
 
@@ -100,11 +101,11 @@ impl Field {
         Ok(plan)
     }
 
-    /// Runs the command that a line of this text ends with, from `kubectl` on.
-    fn do_as_told(&self, text: &str) -> Result<()> {
-        let line = text.lines().find(|line| line.contains(": kubectl ")).with_context(|| text.to_owned())?;
-        let (_, command) = line.rsplit_once(": kubectl ").with_context(|| line.to_owned())?;
-        self.plane.run(&command.split(' ').collect::<Vec<_>>()).map(drop)
+    /// Runs the command in this text, from `kubectl` to the end of its part of the line. Returns what it prints.
+    fn do_as_told(&self, text: &str) -> Result<String> {
+        let (_, command) = text.split_once(": kubectl ").with_context(|| text.to_owned())?;
+        let command = command.split([';', '\n']).next().unwrap_or_default();
+        self.plane.run(&command.split(' ').collect::<Vec<_>>())
     }
 }
 
@@ -137,6 +138,115 @@ fn an_attachment_that_nothing_detaches() -> Result<()> {
     field.forecast(0, "would be drained", &[])?;
     let (code, output) = field.drain(Program::Ebb, &[])?;
     assert_eq!(code, Some(0), "{output}");
+    Ok(())
+}
+
+/// kubernetes-sigs/karpenter#1684, kubernetes-csi/external-attacher#215: an attachment that has never become attached.
+#[test]
+fn an_attachment_that_was_never_attached() -> Result<()> {
+    let field = Field::new()?;
+    let driver = "attach-90000s.csi.field.test";
+    for program in [Program::Kubectl, Program::Ebb] {
+        let claim = format!("never-{program:?}").to_lowercase();
+        let name = format!("{}-{claim}", field.pool.name);
+        field.plane.apply(&objects::volume(&field.pool.name, &claim, driver))?;
+        field.plane.apply(&[json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": name},
+            "spec": {
+                "attacher": driver, "nodeName": field.node(program), "source": {"persistentVolumeName": name},
+            },
+        })])?;
+        let failed = r#"{"status":{"attached":false,"attachError":{"message":"no such disk"}}}"#;
+        let patch =
+            ["patch", "volumeattachment", &name, "--subresource=status", "--type=merge", "-p", failed];
+        field.plane.run(&patch)?;
+        field.pod(program, &format!("web-{program:?}").to_lowercase(), |_| {})?;
+    }
+    let (code, output) = field.drain(Program::Kubectl, &["--timeout=30s"])?;
+    assert_eq!(code, Some(0), "{output}");
+    let plan = field.forecast(0, "would be drained", &[])?;
+    let (code, output) = field.drain(Program::Ebb, &["--detach-timeout=3s"])?;
+    let told = "the storage driver has never attached it: no such disk";
+    assert!(code == Some(1) && output.contains(told) && plan.contains(told), "{output}{plan}");
+    field.do_as_told(&plan)?;
+    let (code, output) = field.drain(Program::Ebb, &[])?;
+    assert_eq!(code, Some(0), "{output}");
+    Ok(())
+}
+
+/// foriequal0/pod-graceful-drain#13, #34: a webhook makes a dry run of each eviction: the server takes it, and the pod lives on.
+#[test]
+fn evictions_that_a_webhook_turns_into_dry_runs() -> Result<()> {
+    let field = Field::new()?;
+    let patch = json!([{"op": "add", "path": "/deleteOptions", "value": {"dryRun": ["All"]}}]).to_string();
+    let patch = BASE64_STANDARD.encode(patch);
+    let answer = json!({"allowed": true, "patchType": "JSONPatch", "patch": patch});
+    let webhook = Webhook::start(&field.plane, answer)?;
+    webhook.decide_evictions(&field.plane, &field.pool.name)?;
+    for (program, timeout) in [(Program::Kubectl, "--timeout=5s"), (Program::Ebb, "--timeout=45s")] {
+        field.pod(program, &format!("web-{program:?}").to_lowercase(), |_| {})?;
+        let (code, output) = field.drain(program, &[timeout])?;
+        assert_eq!(code, Some(1), "{program:?}: {output}");
+        if matches!(program, Program::Ebb) {
+            let told =
+                "the server accepts the eviction but does not delete the pod: a webhook changes evictions";
+            assert!(output.contains(told), "{output}");
+            assert!(field.do_as_told(&output)?.contains(&field.pool.name), "{output}");
+        }
+    }
+    Webhook::leave(&field.plane, &field.pool.name)?;
+    // The server learns of it a little later. `ebb` asks again; kubectl does not, so it is called when the server knows.
+    for program in [Program::Ebb, Program::Kubectl] {
+        let (code, output) = field.drain(program, &["--timeout=60s"])?;
+        assert_eq!(code, Some(0), "{program:?}: {output}");
+    }
+    Ok(())
+}
+
+/// kubernetes#70958, kubernetes/kubectl#534: the credentials end while a budget holds the pod.
+#[test]
+fn credentials_that_end_in_mid_drain() -> Result<()> {
+    let field = Field::new()?;
+    field.budget("web", &json!({"minAvailable": 2}))?;
+    let rules = json!([{
+        "apiGroups": ["", "apps", "policy", "storage.k8s.io"],
+        "resources": [
+            "nodes", "pods", "pods/eviction", "daemonsets", "poddisruptionbudgets", "volumeattachments",
+        ],
+        "verbs": ["get", "list", "watch", "patch", "create"],
+    }]);
+    let user = format!("system:serviceaccount:default:{}", field.pool.name);
+    let kubeconfig = field.plane.create_service_user(&field.pool.name, &rules)?.display().to_string();
+    for program in [Program::Kubectl, Program::Ebb] {
+        let name = format!("web-{program:?}").to_lowercase();
+        field.pod(program, &name, |pod| pod["metadata"]["labels"]["app"] = json!("web"))?;
+    }
+    field.until_budget("web", |status| status["currentHealthy"] == 2)?;
+    let mark = field.plane.audit_mark()?;
+    let flags = ["--timeout=90s", "--kubeconfig", &kubeconfig];
+    let ends = thread::scope(|scope| {
+        let drains = [Program::Kubectl, Program::Ebb].map(|program| {
+            let (field, flags) = (&field, &flags);
+            scope.spawn(move || field.drain(program, flags))
+        });
+        until("the budget has refused both", LIMIT, || {
+            let asked = field.plane.audit_since(mark)?.of_user(&user);
+            let is_refused = |agent| asked.of_agent(agent).iter().any(|request| request.code == Some(429));
+            Ok((is_refused("kubectl/") && is_refused("ebb/")).then_some(()))
+        })?;
+        field.plane.run(&["delete", "serviceaccount", &field.pool.name, "--namespace=default"])?;
+        let ends = drains.map(|drain| drain.join().map_err(|_| anyhow!("a drain has panicked"))?);
+        ends.into_iter().collect::<Result<Vec<_>>>()
+    })?;
+    let told = [
+        ("Unauthorized", "Unauthorized"),
+        ("does not accept our credentials", "Failed: the API server does not accept our credentials"),
+    ];
+    for ((code, output), (first, last)) in ends.iter().zip(told) {
+        let (before, after) = output.split_once(first).with_context(|| output.clone())?;
+        assert!(*code == Some(1) && before.contains("disruption budget") && after.contains(last), "{output}");
+        assert!(!after.contains("disruption budget"), "{output}");
+    }
     Ok(())
 }
 
