@@ -1,5 +1,8 @@
 //! Shared parts of all watches: they go on for ever, pause after failures, and classify failures.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::ops::Range;
 use std::time::Duration;
 
 use drain::retry;
@@ -17,6 +20,10 @@ use crate::pace::{Pace, Pauses};
 use crate::store::Key;
 use crate::watch_client::watch_client;
 use crate::wire::Cluster;
+
+/// For how many seconds the server is asked to keep a watch: a random number of them, so that the watches of many agents
+/// do not begin anew together. A dead connection is found sooner, by pings and by a silence of 3 minutes.
+const LASTS: Range<u32> = 40 * 60..60 * 60;
 
 /// A failure of a watch. The watch goes on by itself.
 pub(crate) struct WatchError {
@@ -84,7 +91,7 @@ where
     async fn next(&mut self) -> Option<Result<Event<K>, WatchError>> {
         let Self { api, config, size, events, pauses, pace, .. } = self;
         let events = events.get_or_insert_with(|| {
-            let config = config.clone().page_size(*size);
+            let config = config.clone().page_size(*size).timeout(lasts());
             let pace = pace.clone();
             let noted = watcher(api.clone(), config).inspect_err(move |error| {
                 if let Some(after) = asked_pause(error) {
@@ -114,6 +121,12 @@ where
         }
         Some(event.map_err(|error| watch_error(self.resource, &error)))
     }
+}
+
+fn lasts() -> u32 {
+    // The hasher's state is random.
+    let dice = u32::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or_default();
+    LASTS.start + dice % (LASTS.end - LASTS.start)
 }
 
 /// A page was too long.
@@ -210,6 +223,30 @@ mod tests {
         }
         assert!(pauses.iter().zip(limits).any(|(pause, limit)| *pause + slack < limit), "{pauses:?}");
         assert_ne!(pauses, pauses_of_a_watch(&busy(0), 8).await, "each watch has its own");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_is_asked_for_a_time_of_its_own() {
+        let mut asked = Vec::new();
+        for _ in 0..8 {
+            let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+            let server = tower::service_fn(move |request: Request<Body>| {
+                let query = request.uri().query().unwrap_or_default().to_owned();
+                let seconds = query.split('&').find_map(|pair| pair.strip_prefix("timeoutSeconds="));
+                if let Some(seconds) = seconds {
+                    tell.send(seconds.parse::<u32>().unwrap()).unwrap();
+                }
+                let list = r#"{"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": []}"#;
+                std::future::ready(Ok::<_, Infallible>(Response::new(Body::from(list.as_bytes().to_vec()))))
+            });
+            let cluster = Cluster::new(kube::Client::new(server, "default"));
+            let events = follow(&cluster, Api::<Pod>::all, Config::default(), "pods");
+            let following = tokio::spawn(events.for_each(async |_| ()));
+            asked.push(told.recv().await.unwrap());
+            following.abort();
+        }
+        assert!(asked.iter().all(|seconds| LASTS.contains(seconds)), "{asked:?}");
+        assert!(asked.iter().any(|seconds| *seconds != asked[0]), "{asked:?}");
     }
 
     /// The credentials are refused, and each new connection begins its watches anew.
