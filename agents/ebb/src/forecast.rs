@@ -249,11 +249,11 @@ pub(crate) fn trouble(blocker: &Blocker) -> String {
     }
 }
 
-/// `volume pv-1, driver csi.example, which no pod of the node uses: why it is still attached`.
+/// `volume pv-1, driver csi.example, which no pod of the node uses and which is not detached: why`.
 fn attached(leftover: &Leftover) -> String {
     let Leftover { volume, driver, obstacle, .. } = leftover;
     let driver = if driver.is_empty() { String::new() } else { format!(", driver {driver}") };
-    format!("volume {volume}{driver}, which no pod of the node uses and which is attached: {obstacle}")
+    format!("volume {volume}{driver}, which no pod of the node uses and which is not detached: {obstacle}")
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub enum Failure {
     Unseen(String),
     /// The state of the pods' volumes could not be read, for this reason, so no further pods were evicted.
     Blind(String),
-    /// All pods have left, but these volumes are still attached. Each text has the driver and what holds the volume.
+    /// All pods have left, but these volumes are not detached. Each text has the driver and what holds the volume.
     Volumes(Vec<String>),
     /// No known pod is left, but the final check could not confirm it, for this reason.
     Unproven(String),
@@ -53,7 +53,7 @@ impl fmt::Display for Failure {
             Self::Volumes(volumes) => {
                 return write!(
                     f,
-                    "volumes are still attached to the node: {}. What to do: fix what detaches them (the storage driver, \
+                    "volumes are not detached from the node: {}. What to do: fix what detaches them (the storage driver, \
                      the kubelet); or continue without them: volumes.on-detach-timeout = \"proceed\" (ebb drain: \
                      --on-detach-timeout=proceed), on a device also `ebb force complete`",
                     volumes.join("; ")

@@ -403,9 +403,10 @@ impl Track {
             || (self.is_leaving() && self.last_sent.as_ref().is_some_and(is_invisible))
     }
 
-    /// Time when the server answered that the pod is gone, while the watches still show it.
-    pub(crate) fn reported_gone_since(&self) -> Option<Moment> {
-        (self.stage == Stage::Accepted && self.reported_gone).then_some(self.since)
+    /// If the server has said that the pod is gone (true), or accepted its eviction (false), and the watches do not show it:
+    /// since when.
+    pub(crate) fn unseen_since(&self) -> Option<(bool, Moment)> {
+        (self.stage == Stage::Accepted).then_some((self.reported_gone, self.since))
     }
 
     /// Time of the next try without an event.

@@ -326,7 +326,7 @@ fn volume(line: &VolumeLine, is_verbose: bool) -> Option<Print> {
     let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
     let text = match *stage {
         "DetachTimedOut" => {
-            format!("Warning: volume {volume} ({of}) is still attached to the node{detail}")
+            format!("Warning: volume {volume} ({of}) is not detached from the node{detail}")
         }
         "NotAttachedElsewhere" => {
             format!("Warning: volume {volume} ({of}) has not been attached to another node in time")

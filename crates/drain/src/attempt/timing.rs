@@ -195,13 +195,16 @@ impl Attempt {
         let is_late = self.snapshot.as_ref().is_some_and(|known| self.relists.is_watch_late(known));
         let heard = if is_late { asked } else { self.seen.max(asked) };
         let silent = heard + if is_uncordoned { UNCORDONED } else { REFRESH };
-        let gone = self.pods.iter().filter_map(Track::reported_gone_since);
-        let gone = gone.map(|since| since.max(asked) + GONE).min();
+        let unseen = self.pods.iter().filter_map(Track::unseen_since);
+        // The eviction that the server has accepted may be lost: then it is sent again.
+        let unseen = unseen
+            .map(|(is_gone, since)| since.max(asked) + if is_gone { GONE } else { policy.retry.max(GONE) });
+        let unseen = unseen.min();
         let unknown = self
             .unknown_since()
             .map(|since| since.max(asked) + (asked.since(since) / 2).clamp(SOONEST, LATEST));
         let detach = self.detach_check(asked, policy);
-        Some([gone, unknown, detach].into_iter().flatten().fold(silent, Moment::min).max(free))
+        Some([unseen, unknown, detach].into_iter().flatten().fold(silent, Moment::min).max(free))
     }
 
     /// Time when a relist checks a volume whose detach has taken half of `volumes.detach-timeout`: if the watch of

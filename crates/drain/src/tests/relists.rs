@@ -145,6 +145,21 @@ fn a_pod_that_the_server_calls_gone_is_looked_for_and_not_asked_again() {
     assert_eq!(evicted(&bench.answer_relist(guarded(vec![pod("1")], 1, "2"))), ["1"], "it is still there");
 }
 
+/// A webhook makes a dry run of the eviction, or etcd was restored: no watch ever shows the pod terminating.
+#[test]
+fn a_pod_that_does_not_end_after_its_accepted_eviction_is_looked_for_and_evicted_again() {
+    let mut bench = Bench::start();
+    let snapshot = || guarded(vec![pod("1")], 1, "1");
+    bench.snapshot(snapshot());
+    for round in 0..3 {
+        bench.answer("1", Answer::Accepted);
+        let early = bench.policy.retry.checked_sub(Duration::from_millis(1)).unwrap();
+        assert_eq!(bench.after(early), [], "{round}: the watch may be late");
+        assert_eq!(bench.after(Duration::from_millis(1)), [REFRESH], "{round}");
+        assert_eq!(evicted(&bench.answer_relist(snapshot())), ["1"], "{round}");
+    }
+}
+
 // The final check is about the node.
 
 #[test]
@@ -164,7 +179,7 @@ fn what_is_attached_without_a_pod_is_waited_for_by_every_attempt() {
         };
         let text = failure.to_string();
         for part in [
-            "still attached to the node: pv-7, driver csi.example (its VolumeAttachment csi-7 is still there)",
+            "not detached from the node: pv-7, driver csi.example (its VolumeAttachment csi-7 is still there)",
             "volumes.on-detach-timeout",
             "`ebb force complete`",
         ] {

@@ -264,7 +264,7 @@ fn volumes_are_told_when_nothing_else_is_left() {
     }
     let expected = [
         "all pods are gone; waiting for their volumes to be detached: pv-1 (shop/data-db-0)",
-        "Warning: volume pv-1 (shop/data-db-0) is still attached to the node: the kubelet has it mounted",
+        "Warning: volume pv-1 (shop/data-db-0) is not detached from the node: the kubelet has it mounted",
         "Warning: volume pv-1 (shop/data-db-0) has not been attached to another node in time",
     ];
     assert_eq!(lines, expected.map(|text| Print::Err(text.to_owned())));
