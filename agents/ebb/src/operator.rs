@@ -105,13 +105,10 @@ pub(crate) fn quoted(word: &OsStr) -> String {
     format!("'{}'", text::plain(&word).replace('\'', r"'\''"))
 }
 
-/// Socket of journald.
-const JOURNAL: &str = "/run/systemd/journal/socket";
-
 /// Writes an action of an operator into the device's journal, under the name `ebb`. Without a journal, or with another
 /// root than `/`, author and reason are only on the screen and in the topics that have fields for them.
 pub(crate) fn journal(root: &Root, text: &str) {
-    if root.is_system() && Path::new(JOURNAL).exists() {
+    if root.is_system() && logs::has_journal() {
         // An error means that logging is set up already, because the operator wants to see the log.
         if let Err(error) = logs::init(None, "ebb") {
             tracing::debug!("{error}");

@@ -14,7 +14,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -29,8 +29,9 @@ use tracing_subscriber::{Layer, Registry};
 
 use crate::flags::LogFormat;
 use escaped::Escaped;
-use journal::{Journal, JournalFields, JournalRecord};
-use queue::Queue;
+pub use journal::has_journal;
+use journal::{JournalLayer, sent_to_journald};
+use queue::{Queue, lines_to};
 
 /// The environment variable that selects records, in `tracing`'s notation: `debug`, `pubsub=trace,info`.
 pub const FILTER_VARIABLE: &str = "EBB_LOG";
@@ -38,8 +39,8 @@ pub const FILTER_VARIABLE: &str = "EBB_LOG";
 /// Time limit at the end of the process for records that are not written yet.
 const LAST_WAIT: Duration = Duration::from_millis(250);
 
-/// The queue of this process, for [`flush`]. The log belongs to the process, as `tracing`'s subscriber does.
-static QUEUE: OnceLock<Queue> = OnceLock::new();
+/// Waits for the queue of this process, for [`flush`]. The log belongs to the process, as `tracing`'s subscriber does.
+static FLUSH: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
 /// The reason why the log cannot be set up.
 #[derive(Debug, Error)]
@@ -76,8 +77,8 @@ pub fn init(format: Option<LogFormat>, agent: &str) -> Result<(), LogError> {
 
 /// Waits until all records are written, for at most 250 ms. For the end of the process.
 pub fn flush() {
-    if let Some(queue) = QUEUE.get() {
-        queue.wait_until_written(LAST_WAIT);
+    if let Some(flush) = FLUSH.get() {
+        flush();
     }
 }
 
@@ -85,35 +86,23 @@ fn output<S>(format: Option<LogFormat>, agent: &str) -> io::Result<Box<dyn Layer
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
 {
-    if format.is_none()
-        && let Some(socket) = Journal::open()
-    {
-        return Ok(Box::new(journal(start(socket)?, agent)));
+    if format.is_none() && has_journal() {
+        return Ok(Box::new(JournalLayer { queue: start(sent_to_journald(agent.to_owned()))? }));
     }
     // Not `io::stderr()`: its lock would make other writers wait for the reader of stderr.
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-    Ok(lines(format.unwrap_or(LogFormat::Text), agent, start(stderr)?))
+    Ok(lines(format.unwrap_or(LogFormat::Text), agent, start(lines_to(stderr))?))
 }
 
-fn start(out: impl io::Write + Send + 'static) -> io::Result<Queue> {
-    let queue = Queue::start(out, |dropped| {
+fn start<R: Send + 'static>(write: impl FnMut(R) + Send + 'static) -> io::Result<Arc<Queue<R>>> {
+    let queue = Queue::start(write, |dropped| {
         tracing::warn!(
             "{dropped} log records were dropped: the reader of the log (journald or stderr) was too slow"
         );
     })?;
-    Ok(QUEUE.get_or_init(|| queue).clone())
-}
-
-fn journal<S>(queue: Queue, agent: &str) -> impl Layer<S> + Send + Sync + use<S>
-where
-    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
-{
-    let record = JournalRecord { agent: agent.to_owned() };
-    tracing_subscriber::fmt::layer()
-        .with_ansi(false)
-        .fmt_fields(JournalFields)
-        .event_format(record)
-        .with_writer(queue)
+    let written = Arc::clone(&queue);
+    FLUSH.get_or_init(|| Box::new(move || written.wait_until_written(LAST_WAIT)));
+    Ok(queue)
 }
 
 /// The filter for records: from `info` on, unless the environment variable selects others.

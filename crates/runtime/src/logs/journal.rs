@@ -1,187 +1,288 @@
-//! The journal's native protocol: a record is one datagram with lines `FIELD=value`.
+//! Records for journald, which the library `tracing-journald` writes.
 //!
-//! The `tracing-journald` library sends from the thread that logs, which blocks while journald hangs; these records
-//! go through the queue instead. The names of the fields are those of the library: `MESSAGE`, `F_POD`.
+//! The library waits while journald does not read: at each record, and already when its layer is built. So a record is
+//! copied into the queue, and the thread of the log, which may wait, gives it to the library once more: as an event
+//! with the same metadata (level, target, place in the code), the same fields, and the same spans around it.
 
 use std::fmt::{self, Write as _};
-use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::field::RecordFields;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing::field::{Field, Value, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Dispatch, Event, Metadata, Span, Subscriber, dispatcher};
+use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Scope};
+use tracing_subscriber::{Layer, Registry};
 
 use super::escaped::Escaped;
+use super::queue::Queue;
 
-/// The socket of journald.
+/// The socket of journald. The library has the same path.
 const JOURNAL: &str = "/run/systemd/journal/socket";
-/// Limit for a datagram in bytes, well below the default limit of a socket (208 KiB); the rest is cut off.
+/// Limit for the value of a field in bytes; the rest is cut off. The library hands a record that is larger than a
+/// datagram (208 KiB by default) to journald as a file in memory.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// The connection to journald. Each write sends one record.
-#[derive(Debug)]
-pub(super) struct Journal {
-    socket: UnixDatagram,
-    path: PathBuf,
+/// Says whether a journald listens. Does not wait for a journald that does not read.
+pub fn has_journal() -> bool {
+    UnixDatagram::unbound().and_then(|socket| socket.connect(JOURNAL)).is_ok()
 }
 
-impl Journal {
-    /// Opens the connection; None if no journald listens.
-    pub(super) fn open() -> Option<Self> {
-        Self::at(Path::new(JOURNAL)).ok()
-    }
+/// A record: the spans around it from the outermost on, then the event.
+type JournalRecord = Vec<Copied>;
 
-    fn at(path: &Path) -> io::Result<Self> {
-        let socket = UnixDatagram::unbound()?;
-        socket.set_nonblocking(true)?;
-        // An empty record, which journald ignores, shows whether journald listens.
-        match socket.send_to(&[], path) {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-            Ok(_) | Err(_) => {}
-        }
-        socket.set_nonblocking(false)?;
-        Ok(Self { socket, path: path.to_owned() })
-    }
+/// A copy of an event or of a span.
+#[derive(Clone, Debug)]
+pub(super) struct Copied {
+    metadata: &'static Metadata<'static>,
+    /// The values as text, in the order of the fields of `metadata`.
+    values: Vec<Option<String>>,
 }
 
-impl Write for Journal {
-    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
-        let kept = record.get(..MOST_BYTES).unwrap_or(record);
-        self.socket.send_to(kept, &self.path)?;
-        Ok(record.len())
+impl Copied {
+    fn new(metadata: &'static Metadata<'static>) -> Self {
+        Self { metadata, values: vec![None; metadata.fields().len()] }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+    fn size(&self) -> usize {
+        self.values.iter().flatten().map(String::len).sum()
     }
 }
 
-/// A record in journald's form.
-pub(super) struct JournalRecord {
-    /// The value of `SYSLOG_IDENTIFIER`.
-    pub(super) agent: String,
-}
-
-impl<S> FormatEvent<S, JournalFields> for JournalRecord
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, JournalFields>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
-            writeln!(writer, "SPAN_NAME={}", span.name())?;
-            if let Some(fields) = span.extensions().get::<FormattedFields<JournalFields>>() {
-                writer.write_str(&fields.fields)?;
-            }
-        }
-        let metadata = event.metadata();
-        writeln!(writer, "PRIORITY={}", priority(*metadata.level()))?;
-        writeln!(writer, "TARGET={}", metadata.target())?;
-        if let (Some(file), Some(line)) = (metadata.file(), metadata.line()) {
-            writeln!(writer, "CODE_FILE={file}\nCODE_LINE={line}")?;
-        }
-        writeln!(writer, "SYSLOG_IDENTIFIER={}", self.agent)?;
-        context.format_fields(writer, event)
-    }
-}
-
-/// The priority as a number of syslog, as the library maps the levels.
-fn priority(level: Level) -> u8 {
-    match level {
-        Level::ERROR => 3,
-        Level::WARN => 4,
-        Level::INFO => 5,
-        Level::DEBUG => 6,
-        Level::TRACE => 7,
-    }
-}
-
-/// The fields of a record in journald's form: the message as `MESSAGE`, each other field as `F_<NAME>`.
-#[derive(Debug)]
-pub(super) struct JournalFields;
-
-impl<'writer> FormatFields<'writer> for JournalFields {
-    fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
-        let mut visitor = Fields { writer, result: Ok(()) };
-        fields.record(&mut visitor);
-        visitor.result
-    }
-}
-
-struct Fields<'writer> {
-    writer: Writer<'writer>,
-    result: fmt::Result,
-}
-
-impl Visit for Fields<'_> {
+impl Visit for Copied {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.record_debug(field, &format_args!("{value}"));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if self.result.is_ok() {
-            self.result = put(&mut self.writer, field.name(), value);
+        let mut text = String::new();
+        // journalctl shows a value with line breaks in several lines, and one with control characters not at all.
+        write!(Escaped(&mut text), "{value:?}").unwrap_or_default();
+        text.truncate(text.floor_char_boundary(MOST_BYTES));
+        if let Some(place) = self.values.get_mut(field.index()) {
+            *place = Some(text);
         }
     }
 }
 
-fn put(writer: &mut Writer<'_>, name: &str, value: &dyn fmt::Debug) -> fmt::Result {
-    if name == "message" {
-        writer.write_str("MESSAGE=")?;
-    } else {
-        let name = name.replace('.', "_").to_ascii_uppercase();
-        write!(writer, "F_{name}=")?;
+/// The layer that copies records into the queue.
+pub(super) struct JournalLayer {
+    pub(super) queue: Arc<Queue<JournalRecord>>,
+}
+
+impl<S> Layer<S> for JournalLayer
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut copied = Copied::new(attributes.metadata());
+        attributes.record(&mut copied);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(copied);
+        }
     }
-    // A line break would begin a second field.
-    write!(Escaped(writer), "{value:?}")?;
-    writer.write_char('\n')
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(copied) = span.extensions_mut().get_mut::<Copied>()
+        {
+            values.record(copied);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let spans = context.event_scope(event).into_iter().flat_map(Scope::from_root);
+        let mut record: JournalRecord =
+            spans.filter_map(|span| span.extensions().get::<Copied>().cloned()).collect();
+        let mut copied = Copied::new(event.metadata());
+        event.record(&mut copied);
+        record.push(copied);
+        let size = record.iter().map(Copied::size).sum();
+        self.queue.push(record, size);
+    }
+}
+
+/// Returns what sends a record to journald under the name `agent`. It may wait, so only the thread of the log may call
+/// it. A record that cannot be sent is lost: a failed write of the log cannot be logged.
+pub(super) fn sent_to_journald(agent: String) -> impl FnMut(JournalRecord) {
+    let mut library = None;
+    move |record| {
+        library = library.take().or_else(|| open(&agent));
+        if let Some(library) = &library {
+            dispatcher::with_default(library, || send(&record));
+        }
+    }
+}
+
+/// Opens the connection to journald; None if no journald listens.
+fn open(agent: &str) -> Option<Dispatch> {
+    let layer = tracing_journald::layer().ok()?.with_syslog_identifier(agent.to_owned());
+    // Only records that passed the filter come here. Without a second one `tracing` would take all others for wanted by
+    // the library, and each of them would cost time.
+    Some(Dispatch::new(Registry::default().with(super::filter()).with(layer)))
+}
+
+/// Makes the spans and the event of a record again, for the library.
+fn send(record: &JournalRecord) {
+    let mut spans = Vec::new();
+    for Copied { metadata, values } in record {
+        let values: Vec<Option<&dyn Value>> =
+            values.iter().map(|value| value.as_ref().map(|text| text as &dyn Value)).collect();
+        let values = metadata.fields().value_set_all(&values);
+        if metadata.is_span() {
+            spans.push(Span::new(metadata, &values).entered());
+        } else {
+            Event::dispatch(metadata, &values);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use tracing_subscriber::layer::SubscriberExt;
-    use tracing_subscriber::{Layer, Registry};
+    use std::fs::{self, File};
+    use std::io::Write as _;
+    use std::path::Path;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
 
-    use super::super::queue::Queue;
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+
     use super::*;
 
+    const NOTHING: Option<&str> = None;
+
+    /// Gives the calling thread, and the threads that it starts, a `/run` of their own, without a journald.
+    fn without_journald() {
+        unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).unwrap();
+        mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NOTHING).unwrap();
+        mount(NOTHING, "/run", Some("tmpfs"), MsFlags::empty(), NOTHING).unwrap();
+        fs::create_dir_all(Path::new(JOURNAL).parent().unwrap()).unwrap();
+    }
+
+    /// The fields of a record as `NAME=value`. A name is followed by `=` and the value, or by the length and the value.
+    fn fields(mut record: &[u8]) -> Vec<String> {
+        let mut fields = Vec::new();
+        while let Some(end) = record.iter().position(|byte| b"=\n".contains(byte)) {
+            let (name, rest) = record.split_at(end);
+            let (start, length) = if rest[0] == b'\n' {
+                (9, usize::from_le_bytes(rest[1..9].try_into().unwrap()))
+            } else {
+                (1, rest[1..].iter().position(|byte| *byte == b'\n').unwrap())
+            };
+            let value = String::from_utf8_lossy(&rest[start..start + length]);
+            fields.push(format!("{}={value}", String::from_utf8_lossy(name)));
+            record = &rest[start + length + 1..];
+        }
+        fields
+    }
+
+    /// The next record that journald gets. It ignores an empty one.
+    fn receive(journald: &UnixDatagram) -> Vec<String> {
+        let mut buffer = vec![0; 4 * MOST_BYTES];
+        loop {
+            let length = journald.recv(&mut buffer).unwrap();
+            if 0 < length {
+                return fields(&buffer[..length]);
+            }
+        }
+    }
+
+    fn log(queue: &Arc<Queue<JournalRecord>>) -> Dispatch {
+        Dispatch::new(Registry::default().with(JournalLayer { queue: Arc::clone(queue) }))
+    }
+
     #[test]
-    fn a_record_has_journalds_form() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        assert!(Journal::at(&path).is_err(), "nobody listens");
-        let journald = UnixDatagram::bind(&path).unwrap();
-        let queue = Queue::start(Journal::at(&path).unwrap(), |_| ()).unwrap();
-        let layer = super::super::journal(queue, "zedkube").boxed();
-        tracing::subscriber::with_default(Registry::default().with(layer), || {
-            let _span = tracing::info_span!("drain", drain_id = "d").entered();
-            tracing::warn!(pod = "ns/a", attempt = 2, "waits\nPRIORITY=0");
+    fn as_root_a_record_keeps_its_fields() {
+        without_journald();
+        assert!(!has_journal());
+        let journald = UnixDatagram::bind(JOURNAL).unwrap();
+        assert!(has_journal());
+        let queue = Queue::start(sent_to_journald("zedkube".to_owned()), |_| ()).unwrap();
+        dispatcher::with_default(&log(&queue), || {
+            let span = tracing::info_span!("drain", drain_id = "d", pass = tracing::field::Empty);
+            span.record("pass", 1);
+            let _entered = span.entered();
+            tracing::warn!(pod.name = "ns/a", attempt = 2, "waits\nPRIORITY=0");
+            tracing::info!(huge = "€".repeat(MOST_BYTES));
         });
-        let mut buffer = [0; 4096];
-        assert_eq!(journald.recv(&mut buffer).unwrap(), 0, "asked whether somebody listens");
-        let length = journald.recv(&mut buffer).unwrap();
-        let text = String::from_utf8(buffer[..length].to_vec()).unwrap();
-        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("CODE_")).collect();
+        let record = receive(&journald);
+        let is_place = |field: &&String| field.contains("CODE_");
         assert_eq!(
-            lines,
+            record.iter().filter(|field| !is_place(field)).collect::<Vec<_>>(),
             [
                 "SPAN_NAME=drain",
+                "SPAN_TARGET=runtime::logs::journal::tests",
                 "F_DRAIN_ID=d",
+                "F_PASS=1",
                 "PRIORITY=4",
                 "TARGET=runtime::logs::journal::tests",
                 "SYSLOG_IDENTIFIER=zedkube",
                 "MESSAGE=waits\\nPRIORITY=0",
-                "F_POD=ns/a",
+                "F_POD_NAME=ns/a",
                 "F_ATTEMPT=2",
             ]
         );
+        assert!(record.contains(&format!("CODE_FILE={}", file!())), "{record:?}");
+        assert!(record.iter().any(|field| field.starts_with("CODE_LINE=")), "{record:?}");
+        let record = receive(&journald);
+        assert!(record.contains(&"PRIORITY=5".to_owned()), "{record:?}");
+        let most = "€".repeat(MOST_BYTES / "€".len());
+        assert!(record.contains(&format!("F_HUGE={most}")), "the rest is cut off");
+    }
+
+    /// Checks that threads log beside a journald that does not read, whose queue has `length` places.
+    fn check_silent_journald(length: u32, threads: u64, is_full_before: bool) {
+        let what = format!("{length} places, {threads} threads, full before: {is_full_before}");
+        without_journald();
+        let limit = File::options().write(true).open("/proc/sys/net/unix/max_dgram_qlen");
+        limit.unwrap().write_all(length.to_string().as_bytes()).unwrap();
+        let journald = UnixDatagram::bind(JOURNAL).unwrap();
+        // A socket alone cannot fill the queue, because it may send only so much that is not read yet.
+        let is_sent = || {
+            let socket = UnixDatagram::unbound().unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket.send_to(&[], JOURNAL).is_ok()
+        };
+        while is_full_before && is_sent() {}
+
+        assert!(has_journal(), "{what}");
+        let (told, dropped) = channel();
+        let send = sent_to_journald("zedkube".to_owned());
+        let queue = Queue::start(send, move |number| told.send(number).unwrap()).unwrap();
+        let log = log(&queue);
+        let each = 5_000 / threads;
+        let records = move || (0..each).for_each(|_| tracing::info!("x"));
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| dispatcher::with_default(&log, records));
+            }
+        });
+
+        let is_last = |record: &Vec<String>| record.contains(&"MESSAGE=it flows".to_owned());
+        let received = std::iter::repeat_with(move || receive(&journald));
+        let reading = thread::spawn(move || received.take_while(|record| !is_last(record)).count());
+        queue.wait_until_written(Duration::from_mins(1));
+        dispatcher::with_default(&log, || tracing::info!("it flows"));
+        let read = u64::try_from(reading.join().unwrap()).unwrap();
+        let dropped: u64 = dropped.try_iter().sum();
+        assert!(0 < dropped, "{what}");
+        assert_eq!(read + dropped, each * threads, "{what}: each record was read or counted");
+    }
+
+    #[test]
+    fn as_root_a_journald_that_does_not_read_stops_nobody() {
+        for length in [10, 512] {
+            for threads in [1, 8] {
+                for is_full_before in [false, true] {
+                    // A thread of its own, for namespaces of its own.
+                    thread::spawn(move || check_silent_journald(length, threads, is_full_before))
+                        .join()
+                        .unwrap();
+                }
+            }
+        }
     }
 }
