@@ -164,6 +164,7 @@ mod tests {
         let queue = Queue::start(lines_to(writer), |_| ()).unwrap();
         (&*queue).write_all(b"last words\n").unwrap();
         queue.wait_until_written(A_WHILE);
+        assert_eq!(queue.lock().bytes, 0, "its place is free again");
         assert_eq!(BufReader::new(reader).lines().next().unwrap().unwrap(), "last words");
     }
 }
