@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::moments::moment_within;
 use crate::store::is_temporary;
-use hub::{Hub, Notice};
+use hub::Hub;
 
 /// How long a change that inotify did not report may stay unseen.
 const RESCAN: Duration = Duration::from_secs(30);
@@ -48,13 +48,11 @@ pub struct PathWatch {
 
 type FindHub = fn() -> nix::Result<Arc<Hub>>;
 
-/// State that is shared by the inotify thread and the reader.
+/// State that is shared by notify's thread and the reader.
 #[derive(Debug)]
 struct Shared {
     paths: Vec<PathBuf>,
     look_again: Notify,
-    /// A folder above a path, or a path itself, was created, removed or replaced: its watch may be dead.
-    rearm: AtomicBool,
 }
 
 impl PathWatch {
@@ -64,7 +62,7 @@ impl PathWatch {
     }
 
     fn with(find_hub: FindHub, paths: Vec<PathBuf>) -> Self {
-        let shared = Arc::new(Shared { paths, look_again: Notify::new(), rearm: AtomicBool::new(false) });
+        let shared = Arc::new(Shared { paths, look_again: Notify::new() });
         let watched = BTreeSet::new();
         let mut watch = Self { shared, find_hub, hub: None, watched, next_look: Instant::now() };
         watch.arm();
@@ -74,14 +72,11 @@ impl PathWatch {
     /// Returns when a path may have changed, and at least every 30 s; read the files then. If a change happens while
     /// you read, the next call returns at once. The call can be dropped and repeated without missing anything.
     pub async fn changed(&mut self) {
-        let is_time = tokio::select! {
-            () = self.shared.look_again.notified() => false,
-            () = sleep_until(self.next_look) => true,
-        };
-        let is_sure = self.shared.rearm.swap(false, Ordering::Relaxed);
-        if is_sure || is_time {
-            self.renew();
+        tokio::select! {
+            () = self.shared.look_again.notified() => {}
+            () = sleep_until(self.next_look) => {}
         }
+        self.renew();
         self.arm();
     }
 
@@ -116,7 +111,8 @@ impl PathWatch {
     }
 
     fn watch(&mut self, folder: PathBuf) -> nix::Result<()> {
-        match self.joined_hub()?.watch(&folder) {
+        let shared = Arc::clone(&self.shared);
+        match self.joined_hub()?.watch(&folder, &shared) {
             Ok(()) => {
                 self.watched.insert(folder);
                 Ok(())
@@ -172,26 +168,16 @@ impl Drop for PathWatch {
 }
 
 impl Shared {
-    /// Runs on the thread of inotify, so it must not wait for anything.
-    fn handle(&self, told: &Notice) {
-        let (concerns, rearm) = self.judge(told);
-        if rearm {
-            self.rearm.store(true, Ordering::Relaxed);
-        }
-        if concerns {
+    /// Runs on notify's thread, so it must not wait for anything.
+    fn handle(&self, changed: &[PathBuf]) {
+        if changed.iter().any(|changed| self.concerns(changed)) {
             self.look_again.notify_one();
         }
     }
 
-    /// Whether what was told calls for a look, and whether watches may be dead.
-    fn judge(&self, told: &Notice) -> (bool, bool) {
-        match told {
-            Notice::Lost => (true, true),
-            Notice::Changed(changed) => {
-                let rearm = self.paths.iter().any(|path| is_below(path, changed));
-                (rearm || self.is_inside(changed), rearm)
-            }
-        }
+    /// True if a change at this path calls for a look.
+    fn concerns(&self, changed: &Path) -> bool {
+        self.paths.iter().any(|path| is_below(path, changed)) || self.is_inside(changed)
     }
 
     /// True for a finished file directly inside one of the paths.

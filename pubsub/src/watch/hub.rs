@@ -2,69 +2,51 @@
 //!
 //! A user has 128 instances by default; root shares them with kubelet and every container's log, and an agent follows a
 //! dozen topics. So the hub is global state, the only one of this crate: the kernel's limit is global too.
+//!
+//! The library `notify` reads inotify. It does not know when one of its watches is dead, or has become one of another
+//! folder, and it names one path where several lead to a folder. The hub makes up for that.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{PipeReader, PipeWriter, pipe};
-use std::os::fd::AsFd;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
+use notify::{Config, ErrorKind, Event, EventKindMask, INotifyWatcher, RecursiveMode, Watcher};
 
-use super::Shared;
+use super::{Shared, is_below};
 
 /// What wakes this process. Opening, reading and closing are not among it: a process that watches `/run` or `/etc` would
-/// be woken by whatever else runs on the device, and by its own reading.
-const CHANGES: AddWatchFlags = AddWatchFlags::IN_CREATE
-    .union(AddWatchFlags::IN_DELETE)
-    .union(AddWatchFlags::IN_MODIFY)
-    .union(AddWatchFlags::IN_ATTRIB)
-    .union(AddWatchFlags::IN_MOVED_FROM)
-    .union(AddWatchFlags::IN_MOVED_TO)
-    .union(AddWatchFlags::IN_DELETE_SELF)
-    .union(AddWatchFlags::IN_MOVE_SELF);
+/// be woken by whatever else runs on the device, and by its own reading. A rename is a modification.
+const CHANGES: EventKindMask =
+    EventKindMask::CREATE.union(EventKindMask::REMOVE).union(EventKindMask::ALL_MODIFY);
 
 /// The hub of this process, as long as anybody watches.
 static HUB: Mutex<Weak<Hub>> = Mutex::new(Weak::new());
 
 /// The one instance of inotify, and who listens to it.
-pub(super) struct Hub {
-    shared: Arc<Listened>,
-    /// Closed with the hub, which ends the thread.
-    _life: PipeWriter,
-}
-
-/// What inotify has told.
 #[derive(Debug)]
-pub(super) enum Notice {
-    /// What is at this path was made, removed, renamed, written, or has new metadata.
-    Changed(PathBuf),
-    /// Events were lost: anything may have changed.
-    Lost,
+pub(super) struct Hub {
+    /// A change of a watch waits for notify's thread. So that thread must never wait for this lock.
+    watcher: Mutex<INotifyWatcher>,
+    known: Arc<Mutex<Known>>,
 }
 
-/// What the hub shares with the thread that waits for events.
-struct Listened {
-    inotify: Inotify,
-    folders: Mutex<Folders>,
-    readers: Mutex<Vec<Weak<Shared>>>,
+/// What the hub shares with notify's thread; locked for moments only.
+#[derive(Debug, Default)]
+struct Known {
+    folders: BTreeMap<PathBuf, Watched>,
+    readers: Vec<Weak<Shared>>,
 }
 
 #[derive(Debug, Default)]
-struct Folders {
-    watched: BTreeMap<PathBuf, Watched>,
-    /// Where each watch is: several paths may lead to one folder.
-    paths: BTreeMap<WatchDescriptor, BTreeSet<PathBuf>>,
-}
-
-#[derive(Debug)]
 struct Watched {
     /// How many readers want the folder.
     readers: usize,
-    descriptor: WatchDescriptor,
+    /// Device and inode of what is watched; none if the watch may be dead.
+    identity: Option<(u64, u64)>,
 }
 
 impl Hub {
@@ -80,163 +62,155 @@ impl Hub {
     }
 
     fn new() -> nix::Result<Self> {
-        let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
-        let shared = Listened { inotify, folders: Mutex::default(), readers: Mutex::default() };
-        let shared = Arc::new(shared);
-        let errno = |error: std::io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
-        let (end, life) = pipe().map_err(errno)?;
-        let listening = Arc::clone(&shared);
-        thread::Builder::new()
-            .name("inotify".to_owned())
-            .spawn(move || listening.listen(&end))
-            .map_err(errno)?;
-        Ok(Self { shared, _life: life })
+        // notify does not notice if its thread cannot be started, and later panics. So another one is tried first.
+        let tried = thread::Builder::new().spawn(|| {}).map_err(|error| number(&error))?;
+        tried.join().map_err(|_| Errno::EAGAIN)?;
+        let known = Arc::<Mutex<Known>>::default();
+        let telling = Arc::clone(&known);
+        let config = Config::default().with_event_kinds(CHANGES);
+        let watcher = INotifyWatcher::new(move |event| tell(&telling, event), config).map_err(errno)?;
+        if let Err(error) = watcher.watched_paths() {
+            // It has no thread, and would panic when it is dropped.
+            std::mem::forget(watcher);
+            return Err(errno(error));
+        }
+        Ok(Self { watcher: Mutex::new(watcher), known })
     }
 
     /// Passes events to this reader from now on, as long as it lives. A reader that joins twice gets each event once:
     /// one that cannot watch tries again twice a second.
     pub(super) fn join(&self, reader: &Arc<Shared>) {
-        let mut all = lock(&self.shared.readers);
+        let all = &mut lock(&self.known).readers;
         all.retain(|known| known.strong_count() != 0 && !std::ptr::eq(known.as_ptr(), Arc::as_ptr(reader)));
         all.push(Arc::downgrade(reader));
     }
 
-    /// One more reader wants this folder. It is watched anew all the same: the watch that is there may be dead.
-    pub(super) fn watch(&self, folder: &Path) -> nix::Result<()> {
-        let mut folders = lock(&self.shared.folders);
-        folders.watch(&self.shared.inotify, folder)?;
-        if let Some(watched) = folders.watched.get_mut(folder) {
-            watched.readers += 1;
+    /// This reader too wants this folder.
+    pub(super) fn watch(&self, folder: &Path, reader: &Arc<Shared>) -> nix::Result<()> {
+        lock(&self.known).folders.entry(folder.to_owned()).or_default().readers += 1;
+        let result = self.renew(folder, reader);
+        if result.is_err() {
+            self.unwatch(folder);
         }
-        Ok(())
+        result
     }
 
     /// Removes a reader of this folder.
     pub(super) fn unwatch(&self, folder: &Path) {
-        let mut folders = lock(&self.shared.folders);
-        let Some(watched) = folders.watched.get_mut(folder) else { return };
+        let mut watcher = lock(&self.watcher);
+        let mut known = lock(&self.known);
+        let Some(watched) = known.folders.get_mut(folder) else { return };
         watched.readers = watched.readers.saturating_sub(1);
         if watched.readers == 0 {
-            let descriptor = watched.descriptor;
-            folders.watched.remove(folder);
-            folders.forget(&self.shared.inotify, descriptor, folder);
+            known.folders.remove(folder);
+            drop(known);
+            end(&mut watcher, folder);
         }
     }
 
-    /// Watches the folder that is there now. If it is another one than before, or its watch was dead, the other readers
-    /// have missed what happened in between, so they look.
+    /// Watches the folder that is there now, if it is another one than before, or its watch may be dead. What happens
+    /// to it in between is not told, so its other readers look.
     pub(super) fn renew(&self, folder: &Path, reader: &Arc<Shared>) -> nix::Result<()> {
-        let is_another = lock(&self.shared.folders).watch(&self.shared.inotify, folder)?;
-        if is_another {
-            self.shared.wake_all_but(reader);
+        let mut watcher = lock(&self.watcher);
+        // This comes first: if the folder is replaced before it is watched, the next look finds a difference.
+        let found = fs::metadata(folder).map_err(|error| number(&error))?;
+        let found = Some((found.dev(), found.ino()));
+        let others = {
+            let mut known = lock(&self.known);
+            let Some(watched) = known.folders.get_mut(folder) else { return Ok(()) };
+            // What is told from here on may end the new watch.
+            if std::mem::replace(&mut watched.identity, found) == found {
+                return Ok(());
+            }
+            if watched.readers > 1 { known.living() } else { Vec::new() }
+        };
+        // For a path that it knows, notify would do nothing, and say that all is well.
+        end(&mut watcher, folder);
+        let result = watcher.watch(folder, RecursiveMode::NonRecursive).map_err(errno);
+        if result.is_err() {
+            lock(&self.known).folders.entry(folder.to_owned()).or_default().identity = None;
         }
-        Ok(())
+        let others = others.into_iter().filter(|other| !Arc::ptr_eq(other, reader));
+        others.for_each(|other| other.look_again.notify_one());
+        result
     }
 }
 
-impl Folders {
-    /// Gives whether this is another watch than before.
-    fn watch(&mut self, inotify: &Inotify, folder: &Path) -> nix::Result<bool> {
-        let descriptor = inotify.add_watch(folder, CHANGES)?;
-        self.paths.entry(descriptor).or_default().insert(folder.to_owned());
-        let Some(watched) = self.watched.get_mut(folder) else {
-            self.watched.insert(folder.to_owned(), Watched { readers: 0, descriptor });
-            return Ok(true);
+impl Known {
+    /// The paths at which something was made, removed, renamed, written, or has new metadata. `/` if anything may have
+    /// changed.
+    fn told(&mut self, event: notify::Result<Event>) -> Vec<PathBuf> {
+        let told = match event {
+            Ok(event) if !event.need_rescan() => {
+                event.paths.iter().flat_map(|path| self.names(path)).collect()
+            }
+            Ok(_) => vec![PathBuf::from("/")],
+            Err(error) => {
+                tracing::error!("changes of files may be seen late: inotify cannot be read: {error}");
+                vec![PathBuf::from("/")]
+            }
         };
-        let before = std::mem::replace(&mut watched.descriptor, descriptor);
-        if before != descriptor {
-            self.forget(inotify, before, folder);
-        }
-        Ok(before != descriptor)
-    }
-
-    /// The watch is not for this path any more. It ends with its last path.
-    fn forget(&mut self, inotify: &Inotify, descriptor: WatchDescriptor, folder: &Path) {
-        let Some(paths) = self.paths.get_mut(&descriptor) else { return };
-        paths.remove(folder);
-        if !paths.is_empty() {
-            return;
-        }
-        self.paths.remove(&descriptor);
-        if let Err(error) = inotify.rm_watch(descriptor) {
-            // The kernel ends the watch of a removed folder by itself.
-            tracing::trace!("unwatch {folder:?}: {error}");
-        }
-    }
-
-    /// What an event means.
-    fn told(&mut self, event: &InotifyEvent) -> Vec<Notice> {
-        if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-            return vec![Notice::Lost];
-        }
-        // The watch has ended; if somebody removed the folder, that was told before.
-        if event.mask.contains(AddWatchFlags::IN_IGNORED) {
-            self.paths.remove(&event.wd);
-            return Vec::new();
-        }
-        let folders = self.paths.get(&event.wd).into_iter().flatten();
-        let path = |folder: &PathBuf| match &event.name {
-            Some(name) => folder.join(name),
-            None => folder.clone(),
-        };
-        folders.map(|folder| Notice::Changed(path(folder))).collect()
-    }
-}
-
-impl Listened {
-    /// Tells the readers of events until the hub ends.
-    fn listen(&self, end: &PipeReader) {
-        loop {
-            let wait = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
-            let mut waiting = [wait(self.inotify.as_fd()), wait(end.as_fd())];
-            match poll(&mut waiting, PollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return self.give_up(error),
-            }
-            let [_, end] = waiting;
-            if end.any().unwrap_or(true) {
-                return;
-            }
-            match self.inotify.read_events() {
-                Ok(events) => self.tell(&events),
-                Err(Errno::EAGAIN | Errno::EINTR) => {}
-                Err(error) => return self.give_up(error),
+        // With a folder that goes, notify gives up all watches below it.
+        for (folder, watched) in &mut self.folders {
+            if told.iter().any(|path| is_below(folder, path)) {
+                watched.identity = None;
             }
         }
+        told
     }
 
-    fn tell(&self, events: &[InotifyEvent]) {
-        let told: Vec<Notice> = {
-            let mut folders = lock(&self.folders);
-            events.iter().flat_map(|event| folders.told(event)).collect()
-        };
-        for reader in self.living() {
-            for one in &told {
-                reader.handle(one);
-            }
+    /// This path, by each watched path that leads to it or to its folder.
+    fn names(&self, path: &Path) -> Vec<PathBuf> {
+        let mut names = vec![path.to_owned()];
+        names.extend(self.others(path).cloned());
+        if let (Some(folder), Some(name)) = (path.parent(), path.file_name()) {
+            names.extend(self.others(folder).map(|other| other.join(name)));
         }
+        names
     }
 
-    /// From here on only the looks by time are left.
-    fn give_up(&self, error: Errno) {
-        tracing::error!("changes of files are seen late from now on: inotify cannot be read: {error}");
-        self.living().iter().for_each(|reader| reader.handle(&Notice::Lost));
-    }
-
-    fn wake_all_but(&self, one: &Arc<Shared>) {
-        let others = self.living().into_iter().filter(|reader| !Arc::ptr_eq(reader, one));
-        others.for_each(|reader| reader.look_again.notify_one());
+    /// The other paths at which this folder is watched.
+    fn others(&self, folder: &Path) -> impl Iterator<Item = &PathBuf> {
+        let identity = self.folders.get(folder).and_then(|watched| watched.identity);
+        let same = move |watched: &Watched| identity.is_some() && watched.identity == identity;
+        let same = self.folders.iter().filter(move |(_, watched)| same(watched));
+        same.map(|(other, _)| other).filter(move |other| other.as_path() != folder)
     }
 
     fn living(&self) -> Vec<Arc<Shared>> {
-        lock(&self.readers).iter().filter_map(Weak::upgrade).collect()
+        self.readers.iter().filter_map(Weak::upgrade).collect()
     }
 }
 
-impl std::fmt::Debug for Hub {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Hub").field("folders", &lock(&self.shared.folders)).finish_non_exhaustive()
+/// Runs on notify's thread.
+fn tell(known: &Mutex<Known>, event: notify::Result<Event>) {
+    let (told, readers) = {
+        let mut known = lock(known);
+        (known.told(event), known.living())
+    };
+    for reader in readers {
+        reader.handle(&told);
     }
+}
+
+fn end(watcher: &mut INotifyWatcher, folder: &Path) {
+    if let Err(error) = watcher.unwatch(folder) {
+        // The watch of a removed folder ends by itself.
+        tracing::trace!("unwatch {folder:?}: {error}");
+    }
+}
+
+fn errno(error: notify::Error) -> Errno {
+    match error.kind {
+        ErrorKind::Io(error) => number(&error),
+        ErrorKind::MaxFilesWatch => Errno::ENOSPC,
+        ErrorKind::PathNotFound => Errno::ENOENT,
+        ErrorKind::Generic(_) | ErrorKind::WatchNotFound | ErrorKind::InvalidConfig(_) => Errno::EIO,
+    }
+}
+
+fn number(error: &std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

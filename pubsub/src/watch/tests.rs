@@ -10,25 +10,21 @@ use super::*;
 /// by inotify.
 const GUARD: Duration = Duration::from_secs(10);
 
-fn shared(paths: &[&str]) -> Shared {
-    let paths = paths.iter().map(PathBuf::from).collect();
-    Shared { paths, look_again: Notify::new(), rearm: AtomicBool::new(false) }
-}
-
-/// Checks whether an event at `paths` needs a look at the files, and new watches, when `/run/a/T` is watched.
+/// Checks whether an event at this path needs a look at the files, when `/run/a/T` is watched.
 #[track_caller]
-fn check(path: &str, expected: (bool, bool)) {
-    assert_eq!(shared(&["/run/a/T"]).judge(&Notice::Changed(path.into())), expected, "{path}");
+fn check(path: &str, expected: bool) {
+    let shared = Shared { paths: vec!["/run/a/T".into()], look_again: Notify::new() };
+    assert_eq!(shared.concerns(Path::new(path)), expected, "{path}");
 }
 
 #[test]
 fn a_change_means_look_again_or_nothing() {
-    let (look, new_watches, nothing) = ((true, false), (true, true), (false, false));
+    let (look, nothing) = (true, false);
     check("/run/a/T/global.json", look);
-    check("/run/a/T", new_watches);
-    check("/run/a", new_watches);
+    check("/run/a/T", look);
+    check("/run/a", look);
     check("/run/a.touch", nothing);
-    check("/", new_watches);
+    check("/", look);
     check("/run/a/T2", nothing);
     check("/run/a/Other", nothing);
     check("/run/a/T/.tmp.1.1", nothing);
@@ -37,16 +33,8 @@ fn a_change_means_look_again_or_nothing() {
 #[test]
 fn a_slash_at_the_end_changes_nothing() {
     let watch = PathWatch::new(["/run/a/T/"]);
-    let changed = |path: &str| watch.shared.judge(&Notice::Changed(path.into()));
-    assert_eq!((changed("/run/a/T/global.json"), changed("/run/a/T")), ((true, false), (true, true)));
-}
-
-#[test]
-fn a_lost_event_calls_for_everything() {
-    let shared = shared(&["/run/a/T"]);
-    assert_eq!(shared.judge(&Notice::Lost), (true, true));
-    shared.handle(&Notice::Lost);
-    assert!(shared.rearm.load(Ordering::Relaxed));
+    let concerns = |path: &str| watch.shared.concerns(Path::new(path));
+    assert!(concerns("/run/a/T/global.json") && concerns("/run/a/T"));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::fs;
 use std::time::Duration;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use pubsub::Subscription;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -108,6 +109,32 @@ fn a_limit_that_is_reached_later_makes_readers_poll() {
             without_inotify(&what).await;
         }
         assert_eq!(said.lines("files cannot be watched").len(), 1);
+    });
+}
+
+/// notify goes on without its thread, and panics later.
+#[test]
+fn a_thread_that_cannot_be_started_makes_readers_poll() {
+    if !is_inside("limits::a_thread_that_cannot_be_started_makes_readers_poll") {
+        return;
+    }
+    let said = Said::listen();
+    runtime().block_on(async {
+        let place = Place::new(VOLATILE);
+        echo(&place.file("global.json"), &json("a"));
+        let (_, hard) = getrlimit(Resource::RLIMIT_AS).unwrap();
+        // Too little for the stack of a thread.
+        let pages = fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+        setrlimit(Resource::RLIMIT_AS, pages * 4096 + (1 << 20), hard).unwrap();
+        let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = open();
+        let mut subscription = place.subscribe();
+        check_polling(&place, &mut subscription, "no thread").await;
+        assert_eq!(open(), before, "files were left open");
+        setrlimit(Resource::RLIMIT_AS, hard, hard).unwrap();
+        check_woken(&place, &mut subscription, "no thread").await;
+        assert_eq!(said.lines("files cannot be watched (EAGAIN").len(), 1);
     });
 }
 

@@ -1,22 +1,25 @@
 use std::fs::{self, File};
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use notify::event::{Event, EventKind, Flag, ModifyKind};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use super::Hub;
+use super::{Hub, Known, Watched};
 use crate::PathWatch;
 
 /// Time limit of a wait: far above what inotify takes, far below the rescan after 30 s. So a test that passes was woken
 /// by inotify.
 const GUARD: Duration = Duration::from_secs(10);
 
-/// Number of inotify instances of this process.
-fn instances() -> usize {
-    let open = fs::read_dir("/proc/self/fd").unwrap();
-    let targets = open.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
-    targets.filter(|target| target.as_os_str() == "anon_inode:inotify").count()
+/// What the kernel tells of each inotify instance of this process: a line for each watch.
+fn instances() -> Vec<String> {
+    let open = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+    let is_inotify = |path: &PathBuf| fs::read_link(path).is_ok_and(|to| to.ends_with("anon_inode:inotify"));
+    let told = |path: PathBuf| fs::read_to_string(path.to_string_lossy().replace("/fd/", "/fdinfo/")).unwrap();
+    open.filter(is_inotify).map(told).collect()
 }
 
 fn put(path: &std::path::Path, text: &str) {
@@ -34,7 +37,7 @@ async fn many_watches_share_one_instance() {
     let paths: Vec<_> = (0..30).map(|number| folder.path().join(format!("run/agent/T{number}"))).collect();
     let mut watches: Vec<_> = paths.iter().map(|path| PathWatch::new([path])).collect();
     // Other tests may use the instance too, if they run as threads of this process: it is the same one.
-    assert_eq!(instances(), 1);
+    assert_eq!(instances().len(), 1);
     for (path, watch) in paths.iter().zip(&mut watches) {
         put(&path.join("global.json"), "1");
         woken(watch).await;
@@ -84,11 +87,15 @@ async fn reading_is_not_told() {
     let path = folder.path().join("file");
     put(&path, "1");
     let mut watch = PathWatch::new([folder.path()]);
-    for _ in 0..10 {
+    for _ in 0..200 {
         assert_eq!(fs::read_to_string(&path).unwrap(), "1");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
     timeout(Duration::from_millis(200), watch.changed()).await.expect_err("woken by reading");
+    // The kernel is not even asked for it, so notify's thread sleeps too. 0xfc6 are the eight kinds of change.
+    let told = instances().concat();
+    let watches: Vec<_> = told.lines().filter(|line| line.starts_with("inotify ")).collect();
+    assert!(!watches.is_empty() && watches.iter().all(|line| line.contains(" mask:fc6 ")), "{told}");
     put(&path, "2");
     woken(&mut watch).await;
 }
@@ -104,8 +111,18 @@ async fn two_paths_may_lead_to_one_folder() {
     put(&real.join("file"), "1");
     woken(&mut by_path).await;
     woken(&mut by_link).await;
+    // notify gives up both watches, and names one path.
+    fs::remove_dir_all(&real).unwrap();
+    for text in ["2", "3"] {
+        for watch in [&mut by_path, &mut by_link] {
+            while fs::read_to_string(real.join("file")).ok().as_deref() != Some(text) {
+                woken(watch).await;
+                put(&real.join("file"), text);
+            }
+        }
+    }
     drop(by_path);
-    put(&real.join("file"), "2");
+    put(&real.join("file"), "4");
     woken(&mut by_link).await;
 }
 
@@ -118,7 +135,30 @@ async fn who_joins_again_and_again_is_told_once() {
     for _ in 0..100 {
         hub.join(&watch.shared);
     }
-    let joined =
-        hub.shared.living().into_iter().filter(|reader| std::sync::Arc::ptr_eq(reader, &watch.shared));
-    assert_eq!(joined.count(), 1);
+    let joined = super::lock(&hub.known).living();
+    assert_eq!(joined.iter().filter(|reader| std::sync::Arc::ptr_eq(reader, &watch.shared)).count(), 1);
+}
+
+/// Checks which watches may be dead after an event, when `/run/a/T` is watched, and the folders above it.
+#[track_caller]
+fn check(event: Event, dead: &[&str]) {
+    let watched = || Watched { readers: 1, identity: Some((1, 1)) };
+    let folders = ["/run", "/run/a", "/run/a/T"].into_iter().zip(1..);
+    let folders = folders.map(|(path, inode)| (path.into(), Watched { identity: Some((1, inode)), ..watched() }));
+    let mut known = Known { folders: folders.collect(), readers: Vec::new() };
+    known.told(Ok(event));
+    let found = known.folders.iter().filter(|(_, watched)| watched.identity.is_none());
+    assert_eq!(found.map(|(path, _)| path.to_str().unwrap()).collect::<Vec<_>>(), dead);
+}
+
+#[test]
+fn after_a_change_of_a_folder_the_watches_in_it_may_be_dead() {
+    let at = |path: &str| Event::new(EventKind::Modify(ModifyKind::Any)).add_path(path.into());
+    check(at("/run/a/T/global.json"), &[]);
+    check(at("/run/a/T"), &["/run/a/T"]);
+    check(at("/run/a"), &["/run/a", "/run/a/T"]);
+    check(at("/run/a.touch"), &[]);
+    check(at("/"), &["/run", "/run/a", "/run/a/T"]);
+    check(at("/run/a/T2"), &[]);
+    check(Event::new(EventKind::Other).set_flag(Flag::Rescan), &["/run", "/run/a", "/run/a/T"]);
 }

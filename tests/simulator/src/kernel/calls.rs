@@ -337,7 +337,7 @@ pub unsafe extern "C" fn pthread_create(
 
 type SetName = unsafe extern "C" fn(pthread_t, *const libc::c_char) -> c_int;
 
-/// Names a thread. The one of inotify is the only one of a process, so it serves all machines here.
+/// Names a thread. notify's is the only one of a process, so it serves all machines here.
 ///
 /// # Safety
 /// As of the C library's function.
@@ -348,7 +348,7 @@ pub unsafe extern "C" fn pthread_setname_np(thread: pthread_t, name: *const libc
     // SAFETY: this is the address of a function of this type.
     let set_name = unsafe { std::mem::transmute::<usize, SetName>(found) };
     // SAFETY: as of our caller.
-    let is_shared = unsafe { std::ffi::CStr::from_ptr(name) } == c"inotify";
+    let is_shared = unsafe { std::ffi::CStr::from_ptr(name) } == c"notify-rs inoti";
     if let Some(task) = current().filter(|_| is_shared) {
         inside(|| state().rename(task, "inotify"));
     }
