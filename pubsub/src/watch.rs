@@ -219,9 +219,13 @@ fn absolute(path: &Path) -> PathBuf {
 fn tell_once(error: Errno) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::Relaxed) {
+        let advice = if error == Errno::EBUSY {
+            "somebody changes files faster than they can be watched"
+        } else {
+            "raise fs.inotify.max_user_watches, fs.inotify.max_user_instances, or this process's limit of open files"
+        };
         tracing::warn!(
-            "files cannot be watched ({error}): looking every {} ms instead; raise fs.inotify.max_user_watches, \
-             fs.inotify.max_user_instances, or this process's limit of open files",
+            "files cannot be watched ({error}): looking every {} ms instead; {advice}",
             POLL.as_millis()
         );
     }

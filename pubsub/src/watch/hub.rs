@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::thread;
 
 use nix::errno::Errno;
 use notify::{Config, ErrorKind, Event, EventKindMask, INotifyWatcher, RecursiveMode, Watcher};
 
-use super::{Shared, is_below};
+use super::{POLL, Shared, is_below};
 
 /// What wakes this process. Opening, reading and closing are not among it: a process that watches `/run` or `/etc` would
 /// be woken by whatever else runs on the device, and by its own reading. A rename is a modification.
@@ -29,9 +30,11 @@ static HUB: Mutex<Weak<Hub>> = Mutex::new(Weak::new());
 /// The one instance of inotify, and who listens to it.
 #[derive(Debug)]
 pub(super) struct Hub {
-    /// A change of a watch waits for notify's thread. So that thread must never wait for this lock.
+    /// Whoever has this may wait for notify's thread. So that thread must never wait for this lock.
     watcher: Mutex<INotifyWatcher>,
     known: Arc<Mutex<Known>>,
+    /// notify did not answer.
+    is_stuck: AtomicBool,
 }
 
 /// What the hub shares with notify's thread; locked for moments only.
@@ -54,7 +57,7 @@ impl Hub {
     pub(super) fn of_process() -> nix::Result<Arc<Self>> {
         let mut hub = lock(&HUB);
         if let Some(hub) = hub.upgrade() {
-            return Ok(hub);
+            return if hub.is_stuck.load(Ordering::Relaxed) { Err(Errno::EBUSY) } else { Ok(hub) };
         }
         let made = Arc::new(Self::new()?);
         *hub = Arc::downgrade(&made);
@@ -74,7 +77,7 @@ impl Hub {
             std::mem::forget(watcher);
             return Err(errno(error));
         }
-        Ok(Self { watcher: Mutex::new(watcher), known })
+        Ok(Self { watcher: Mutex::new(watcher), known, is_stuck: AtomicBool::new(false) })
     }
 
     /// Passes events to this reader from now on, as long as it lives. A reader that joins twice gets each event once:
@@ -86,7 +89,7 @@ impl Hub {
     }
 
     /// This reader too wants this folder.
-    pub(super) fn watch(&self, folder: &Path, reader: &Arc<Shared>) -> nix::Result<()> {
+    pub(super) fn watch(self: &Arc<Self>, folder: &Path, reader: &Arc<Shared>) -> nix::Result<()> {
         lock(&self.known).folders.entry(folder.to_owned()).or_default().readers += 1;
         let result = self.renew(folder, reader);
         if result.is_err() {
@@ -96,43 +99,77 @@ impl Hub {
     }
 
     /// Removes a reader of this folder.
-    pub(super) fn unwatch(&self, folder: &Path) {
-        let mut watcher = lock(&self.watcher);
-        let mut known = lock(&self.known);
-        let Some(watched) = known.folders.get_mut(folder) else { return };
-        watched.readers = watched.readers.saturating_sub(1);
-        if watched.readers == 0 {
-            known.folders.remove(folder);
-            drop(known);
-            end(&mut watcher, folder);
+    pub(super) fn unwatch(self: &Arc<Self>, folder: &Path) {
+        {
+            let folders = &mut lock(&self.known).folders;
+            let Some(watched) = folders.get_mut(folder) else { return };
+            watched.readers = watched.readers.saturating_sub(1);
+            if watched.readers > 0 {
+                return;
+            }
+            folders.remove(folder);
         }
+        let (known, folder) = (Arc::clone(&self.known), folder.to_owned());
+        let unwatch = move |watcher: &mut INotifyWatcher| {
+            // Somebody may want it again by now.
+            if !lock(&known).folders.contains_key(&folder) {
+                end(watcher, &folder);
+            }
+            Ok(())
+        };
+        self.ask(unwatch).unwrap_or_else(|error| tracing::trace!("unwatch a folder: {error}"));
     }
 
     /// Watches the folder that is there now, if it is another one than before, or its watch may be dead. What happens
     /// to it in between is not told, so its other readers look.
-    pub(super) fn renew(&self, folder: &Path, reader: &Arc<Shared>) -> nix::Result<()> {
-        let mut watcher = lock(&self.watcher);
+    pub(super) fn renew(self: &Arc<Self>, folder: &Path, reader: &Arc<Shared>) -> nix::Result<()> {
+        if self.is_stuck.load(Ordering::Relaxed) {
+            return Err(Errno::EBUSY);
+        }
         // This comes first: if the folder is replaced before it is watched, the next look finds a difference.
         let found = fs::metadata(folder).map_err(|error| number(&error))?;
         let found = Some((found.dev(), found.ino()));
-        let others = {
-            let mut known = lock(&self.known);
-            let Some(watched) = known.folders.get_mut(folder) else { return Ok(()) };
-            // What is told from here on may end the new watch.
-            if std::mem::replace(&mut watched.identity, found) == found {
-                return Ok(());
-            }
-            if watched.readers > 1 { known.living() } else { Vec::new() }
-        };
-        // For a path that it knows, notify would do nothing, and say that all is well.
-        end(&mut watcher, folder);
-        let result = watcher.watch(folder, RecursiveMode::NonRecursive).map_err(errno);
-        if result.is_err() {
-            lock(&self.known).folders.entry(folder.to_owned()).or_default().identity = None;
+        // What is told from here on may end the new watch.
+        match lock(&self.known).folders.get_mut(folder) {
+            Some(watched) if watched.identity != found => watched.identity = found,
+            _ => return Ok(()),
         }
-        let others = others.into_iter().filter(|other| !Arc::ptr_eq(other, reader));
-        others.for_each(|other| other.look_again.notify_one());
+        let path = folder.to_owned();
+        let result = self.ask(move |watcher| {
+            // For a path that it knows, notify would do nothing, and say that all is well.
+            end(watcher, &path);
+            watcher.watch(&path, RecursiveMode::NonRecursive)
+        });
+        let mut known = lock(&self.known);
+        let Some(watched) = known.folders.get_mut(folder) else { return result };
+        if result.is_err() {
+            watched.identity = None;
+        }
+        if watched.readers > 1 {
+            known.wake_all_but(Some(reader));
+        }
         result
+    }
+
+    /// Has notify do something. Its thread answers when it has read all events, and in a flood there is always one more.
+    /// So nobody waits for long: the hub then is of no use, its readers poll, and it goes when notify has answered.
+    fn ask(
+        self: &Arc<Self>,
+        what: impl FnOnce(&mut INotifyWatcher) -> notify::Result<()> + Send + 'static,
+    ) -> nix::Result<()> {
+        if self.is_stuck.load(Ordering::Relaxed) {
+            return Err(Errno::EBUSY);
+        }
+        let (answer, answered) = mpsc::channel();
+        let hub = Arc::clone(self);
+        let asking = move || answer.send(what(&mut lock(&hub.watcher)));
+        thread::Builder::new().spawn(asking).map_err(|error| number(&error))?;
+        if let Ok(result) = answered.recv_timeout(POLL) {
+            return result.map_err(errno);
+        }
+        self.is_stuck.store(true, Ordering::Relaxed);
+        lock(&self.known).wake_all_but(None);
+        Err(Errno::EBUSY)
     }
 }
 
@@ -175,6 +212,12 @@ impl Known {
         let same = move |watched: &Watched| identity.is_some() && watched.identity == identity;
         let same = self.folders.iter().filter(move |(_, watched)| same(watched));
         same.map(|(other, _)| other).filter(move |other| other.as_path() != folder)
+    }
+
+    fn wake_all_but(&self, one: Option<&Arc<Shared>>) {
+        let others =
+            self.living().into_iter().filter(|reader| one.is_none_or(|one| !Arc::ptr_eq(reader, one)));
+        others.for_each(|reader| reader.look_again.notify_one());
     }
 
     fn living(&self) -> Vec<Arc<Shared>> {

@@ -18,7 +18,8 @@ const GUARD: Duration = Duration::from_secs(10);
 fn instances() -> Vec<String> {
     let open = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
     let is_inotify = |path: &PathBuf| fs::read_link(path).is_ok_and(|to| to.ends_with("anon_inode:inotify"));
-    let told = |path: PathBuf| fs::read_to_string(path.to_string_lossy().replace("/fd/", "/fdinfo/")).unwrap();
+    let told =
+        |path: PathBuf| fs::read_to_string(path.to_string_lossy().replace("/fd/", "/fdinfo/")).unwrap();
     open.filter(is_inotify).map(told).collect()
 }
 
@@ -144,7 +145,8 @@ async fn who_joins_again_and_again_is_told_once() {
 fn check(event: Event, dead: &[&str]) {
     let watched = || Watched { readers: 1, identity: Some((1, 1)) };
     let folders = ["/run", "/run/a", "/run/a/T"].into_iter().zip(1..);
-    let folders = folders.map(|(path, inode)| (path.into(), Watched { identity: Some((1, inode)), ..watched() }));
+    let folders =
+        folders.map(|(path, inode)| (path.into(), Watched { identity: Some((1, inode)), ..watched() }));
     let mut known = Known { folders: folders.collect(), readers: Vec::new() };
     known.told(Ok(event));
     let found = known.folders.iter().filter(|(_, watched)| watched.identity.is_none());
@@ -161,4 +163,36 @@ fn after_a_change_of_a_folder_the_watches_in_it_may_be_dead() {
     check(at("/"), &["/run", "/run/a", "/run/a/T"]);
     check(at("/run/a/T2"), &[]);
     check(Event::new(EventKind::Other).set_flag(Flag::Rescan), &["/run", "/run/a", "/run/a/T"]);
+}
+
+/// As in a flood of events: notify answers when it has read them all.
+#[tokio::test]
+#[expect(clippy::await_holding_lock, reason = "in its place notify's thread would have to hang")]
+async fn while_notify_does_not_answer_readers_poll() {
+    let folder = TempDir::new().unwrap();
+    let paths = ["a", "b"].map(|name| folder.path().join(name).join("file"));
+    let mut early = PathWatch::new([&paths[0]]);
+    let hub = Hub::of_process().unwrap();
+    let busy = super::lock(&hub.watcher);
+    fs::create_dir(folder.path().join("b")).unwrap();
+    let mut late = PathWatch::new([&paths[1]]);
+    assert_eq!(Hub::of_process().unwrap_err(), super::Errno::EBUSY);
+    woken(&mut early).await;
+    for (path, watch) in paths.iter().zip([&mut early, &mut late]) {
+        put(path, "1");
+        woken(watch).await;
+        assert!(watch.hub.is_none());
+    }
+    drop(busy);
+    drop(hub);
+    while early.hub.is_none() || late.hub.is_none() {
+        woken(&mut early).await;
+        woken(&mut late).await;
+    }
+    assert_eq!(instances().len(), 1);
+}
+
+#[test]
+fn a_folder_that_went_is_no_limit() {
+    assert_eq!(super::errno(notify::Error::path_not_found()), super::Errno::ENOENT);
 }
