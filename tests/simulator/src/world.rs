@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fake_cluster::{Effect, FakeCluster, Settings};
+use pubsub::PathWatch;
 use schemas::{Agent, DeviceAction, Operation, parse};
 use serde_json::{Value, json};
 
@@ -66,6 +67,8 @@ struct World {
     faults: u32,
     /// The effect of the only fault on a request, until a request has met it.
     unmet: Option<Effect>,
+    /// No agent is the first to watch: it might be killed while it starts notify's thread, which all share here.
+    _watching: PathWatch,
 }
 
 /// What of a history is played.
@@ -127,6 +130,7 @@ pub(crate) fn chance(one_of: u64) -> bool {
 impl World {
     fn new(left_out: BTreeSet<u32>) -> Result<Self> {
         programs::begin();
+        let watching = PathWatch::new([kernel::ROOT]);
         let limits = Limits::draw();
         let mut settings = limits.settings();
         for (one_of, setting) in draw::SETTINGS {
@@ -162,6 +166,7 @@ impl World {
             drains: 0,
             faults: 0,
             unmet: None,
+            _watching: watching,
         })
     }
 

@@ -186,7 +186,7 @@ unsafe fn futex(task: Task, address: c_long, operation: c_long, value: c_long, t
         }
         libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => {
             let most = usize::try_from(value).unwrap_or_default();
-            inside(|| state().wake(address as usize, most)) as c_long
+            inside(|| state().wake(task, address as usize, most)) as c_long
         }
         _ => set_errno(libc::ENOSYS),
     }
@@ -337,7 +337,7 @@ pub unsafe extern "C" fn pthread_create(
 
 type SetName = unsafe extern "C" fn(pthread_t, *const libc::c_char) -> c_int;
 
-/// Names a thread. notify's is the only one of a process, so it serves all machines here.
+/// Names a thread. notify's is the only one of a process, so it serves all machines here: it is known by its name.
 ///
 /// # Safety
 /// As of the C library's function.
@@ -350,7 +350,7 @@ pub unsafe extern "C" fn pthread_setname_np(thread: pthread_t, name: *const libc
     // SAFETY: as of our caller.
     let is_shared = unsafe { std::ffi::CStr::from_ptr(name) } == c"notify-rs inoti";
     if let Some(task) = current().filter(|_| is_shared) {
-        inside(|| state().rename(task, "inotify"));
+        inside(|| state().is_notify(task));
     }
     // SAFETY: as of our caller.
     unsafe { set_name(thread, name) }

@@ -178,6 +178,9 @@ pub(super) struct State {
     doomed: Option<(String, u32)>,
     /// One of so many calls that change something lets other tasks go first; 0 is none.
     yields: u64,
+    /// notify's thread, which all processes share here, and whom it has answered.
+    notify: Option<Task>,
+    answered: Vec<Task>,
     writes: Vec<Write>,
     /// What is not printed yet of the story.
     story: String,
@@ -208,6 +211,8 @@ impl State {
             kill_after: BTreeMap::new(),
             doomed: None,
             yields: 0,
+            notify: None,
+            answered: Vec::new(),
             writes: Vec::new(),
             story: String::new(),
             hidden: String::new(),
@@ -289,9 +294,10 @@ impl State {
     }
 
     /// The task serves all machines and processes from now on.
-    pub(super) fn rename(&mut self, task: Task, name: &str) {
+    pub(super) fn is_notify(&mut self, task: Task) {
         if let Some(entry) = self.tasks.get_mut(&task) {
-            (entry.name, entry.machine, entry.process) = (name.to_owned(), 0, Process::WORLD);
+            (entry.name, entry.machine, entry.process) = ("inotify".to_owned(), 0, Process::WORLD);
+            self.notify = Some(task);
         }
     }
 
@@ -534,12 +540,22 @@ impl State {
     }
 
     /// Wakes at most `most` tasks that wait for this address. Returns how many.
-    pub(super) fn wake(&mut self, woken: usize, most: usize) -> usize {
-        let waiting = self.tasks.values_mut().filter_map(|entry| match &mut entry.wait {
-            Wait::Futex { address, is_woken, .. } if *address == woken && !*is_woken => Some(is_woken),
+    pub(super) fn wake(&mut self, by: Task, woken: usize, most: usize) -> usize {
+        let waiting = self.tasks.iter_mut().filter_map(|(task, entry)| match &mut entry.wait {
+            Wait::Futex { address, is_woken, .. } if *address == woken && !*is_woken => {
+                Some((task, is_woken))
+            }
             _ => None,
         });
-        waiting.take(most).map(|is_woken| *is_woken = true).count()
+        let mut count = 0;
+        for (task, is_woken) in waiting.take(most) {
+            *is_woken = true;
+            count += 1;
+            if self.notify == Some(by) {
+                self.answered.push(*task);
+            }
+        }
+        count
     }
 
     /// True if the task was woken at its address, not by time.
@@ -555,6 +571,14 @@ impl State {
         }
         loop {
             let ready = self.ready();
+            // A watch is set in one go, as by a call of the kernel: whoever waits for it has a lock that all processes
+            // share here, and would keep it if it were killed or suspended meanwhile.
+            let first = self.answered.iter().chain(&self.notify).copied().find(|task| ready.contains(task));
+            if let Some(first) = first {
+                self.answered.retain(|task| *task != first);
+                return first;
+            }
+            self.answered.clear();
             if !ready.is_empty() {
                 let index = self.random() % ready.len() as u64;
                 return ready[usize::try_from(index).unwrap_or_default()];
