@@ -35,6 +35,13 @@ const LONGEST_GAP: Duration = Duration::from_secs(30);
 /// A watch that is silent for this long may be dead, and ends: an API server sends a bookmark once a minute.
 const SILENT: Duration = Duration::from_mins(3);
 
+/// A watch whose answer does not begin within this time has failed: an API server answers at once, or puts the request off
+/// for 15 s at most (API Priority and Fairness). Until then nobody knows that nothing is seen.
+const ANSWERED: Duration = Duration::from_secs(20);
+
+/// Text of the failure of a watch without an answer.
+const UNANSWERED: &str = "the API server, or a proxy before it, does not answer";
+
 /// Text of the failure of a watch with a longer one.
 const TOO_LONG: &str = "the API server, or a proxy before it, sends a change of more than 4 MiB";
 
@@ -94,7 +101,13 @@ pub(crate) fn watch_client(cluster: &Cluster) -> (kube::Client, Arc<Notify>) {
             sleep_until(start?).await;
             cluster.pace().admit(if is_next_page(&request) { Kind::Free } else { Kind::Watch }).await;
             let (is_watch, limit) = (is_watch(&request), limit_of(&request));
-            let response = cluster.client().send(request).await.map_err(BoxError::from)?;
+            let answer = cluster.client().send(request);
+            let answer = if is_watch {
+                tokio::time::timeout(ANSWERED, answer).await.map_err(|_| io::Error::other(UNANSWERED))?
+            } else {
+                answer.await
+            };
+            let response = answer.map_err(BoxError::from)?;
             cluster.pace().note(response.status(), response.headers());
             if is_watch && response.status().is_success() {
                 let has_changed =

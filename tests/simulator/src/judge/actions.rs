@@ -169,9 +169,7 @@ impl Judge {
         let is_taken_back = taken_back.is_some_and(|(counter, _)| *counter == action.counter);
         // What was decided in an outage is done after it, by a nodeagent that was killed meanwhile.
         let decided_at = self.devices[index].decided_at(action.operation, action.counter);
-        let ended = self.was_away_since.zip(self.back_at);
-        let decided_in = ended.filter(|(since, back)| (*since..=*back + TAKEN_BACK).contains(&decided_at));
-        let outage = self.outage(cluster).max(decided_in.map_or(0, |(since, _)| decided_at - since));
+        let outage = self.outage(cluster).max(self.outage_before(decided_at));
         let is_overridden =
             self.devices[index].overridden_at.is_some_and(|at| decided_at.saturating_sub(at) < OVERRIDE);
         // The words of the agent that asked are older, if it does not run.
@@ -198,6 +196,13 @@ impl Judge {
         } else if !is_taken_back && !is_wordless {
             self.judge_drained(cluster, device, decided_at);
         }
+    }
+
+    /// How long the last outage had lasted at this time, if it is over now and was not then, or hardly.
+    fn outage_before(&self, decided_at: u64) -> u64 {
+        let ended = self.was_away_since.zip(self.back_at);
+        let decided_in = ended.filter(|(since, back)| (*since..=*back + TAKEN_BACK).contains(&decided_at));
+        decided_in.map_or(0, |(since, _)| decided_at - since)
     }
 
     /// In an outage `slots.limit` nodes go down at a time, by name.
@@ -232,7 +237,9 @@ impl Judge {
         let is_blind = |end: &Option<u64>| end.is_none_or(|end| now - end < WATCHES_ARE_BACK);
         let blind = self.blind.filter(|(_, end)| is_blind(end)).map_or(0, |(since, _)| now - since);
         let outage = i64::try_from(self.outage(cluster).max(blind).max(unseen) / SECOND).unwrap_or_default();
-        let since = i64::try_from((now - decided_at) / SECOND).unwrap_or_default();
+        // A nodeagent that is killed while it acts may finish minutes later what it has decided in an outage.
+        let since = now - decided_at + self.outage_before(decided_at);
+        let since = i64::try_from(since / SECOND).unwrap_or_default();
         let late = i64::try_from(self.late_answers / SECOND).unwrap_or_default();
         let left = left_on(cluster, node, YOUNG + late + outage.max(since));
         if !left.is_empty() {
