@@ -71,7 +71,7 @@ fn line(text: &mut String, name: &str, cost: Cost, watch: Duration) -> Result<()
 }
 
 #[expect(clippy::disallowed_methods, reason = "nothing else to do in this thread")]
-fn rest(time: Duration) {
+pub(crate) fn rest(time: Duration) {
     thread::sleep(time);
 }
 
@@ -106,7 +106,7 @@ fn switches(thread: &Path) -> Result<u64> {
 }
 
 /// The number of a line such as `Pss:    123 kB`.
-fn number(text: &str, label: &str) -> Option<u64> {
+pub(crate) fn number(text: &str, label: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(label))?;
     line.split_whitespace().next()?.parse().ok()
 }

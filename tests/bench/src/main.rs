@@ -1,5 +1,6 @@
 //! Benchmarks: numbers for people, never asserted in tests. Run by `scripts/bench`.
 
+mod agents;
 mod drain;
 mod idle;
 mod latency;
@@ -57,6 +58,19 @@ enum What {
         #[arg(long)]
         program: Option<PathBuf>,
     },
+    /// What zedkube processes cost a real API server, each on a node of its own
+    Agents {
+        /// Number of processes; each of them takes about 20 MiB of memory
+        #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+        count: u32,
+        /// Minutes for which they are watched while idle; in each other state at most 3
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+        minutes: u64,
+        /// What they do, in this order
+        #[arg(long, value_name = "LIST", value_delimiter = ',')]
+        #[arg(default_value = "idle,draining,waiting,overloaded,away")]
+        states: Vec<agents::State>,
+    },
 }
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints, here only")]
@@ -65,6 +79,7 @@ fn main() -> ExitCode {
         What::Latency { runs } => latency::run(runs),
         What::Topics { runs } => topics::run(runs),
         What::Drain { runs, scenario, tool } => drain::run(runs, &scenario, &tool),
+        What::Agents { count, minutes, states } => agents::run(count, Duration::from_mins(minutes), &states),
         What::Idle { settle, seconds, program } => {
             idle::run(program, Duration::from_secs(settle), Duration::from_secs(seconds))
         }

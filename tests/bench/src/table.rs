@@ -1,4 +1,6 @@
-//! Minimum, median, maximum.
+//! What the tables of several benchmarks have in common.
+
+use control_plane::AuditedRequest;
 
 /// The three numbers that describe a few runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +28,13 @@ impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:9.2} {:9.2} {:9.2}", self.min, self.median, self.max)
     }
+}
+
+/// Verb and resource of a request, for example `create pods/eviction`.
+pub(crate) fn kind(request: &AuditedRequest) -> String {
+    let slash = if request.subresource.is_empty() { "" } else { "/" };
+    let resource = if request.resource.is_empty() { "other" } else { &request.resource };
+    format!("{} {resource}{slash}{}", request.verb, request.subresource)
 }
 
 #[cfg(test)]

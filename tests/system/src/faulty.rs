@@ -33,6 +33,8 @@ pub struct Fault {
     pub percent: u64,
     /// The answer is plain text, as from a proxy; otherwise a `Status`, as from the API server.
     pub is_plain: bool,
+    /// Seconds in the header `Retry-After` of an answer 429 or 503.
+    pub retry_after: u32,
 }
 
 /// Forwards requests with the credentials of one kubeconfig. Dropping it ends the server.
@@ -92,6 +94,11 @@ impl FaultyServer {
         }
     }
 
+    /// Number of requests so far, those that got a fault as well.
+    pub fn requests(&self) -> u64 {
+        self.shared.requests.load(Ordering::Relaxed)
+    }
+
     /// Writes a kubeconfig for this server. It contains no secret: every client of this server has the rights of
     /// zedkube.
     pub fn kubeconfig(&self, folder: &Path) -> Result<PathBuf> {
@@ -131,7 +138,8 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
         return Ok(refusal(fault));
     }
     Ok(forward(&shared.client, request).await.unwrap_or_else(|_| {
-        refusal(Fault { code: StatusCode::BAD_GATEWAY.as_u16(), percent: 100, is_plain: true })
+        let code = StatusCode::BAD_GATEWAY.as_u16();
+        refusal(Fault { code, percent: 100, is_plain: true, retry_after: 0 })
     }))
 }
 
@@ -160,7 +168,7 @@ fn refusal(fault: Fault) -> Response<Body> {
     *answer.status_mut() = code;
     answer.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
     if matches!(fault.code, 429 | 503) {
-        answer.headers_mut().insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
+        answer.headers_mut().insert(http::header::RETRY_AFTER, http::HeaderValue::from(fault.retry_after));
     }
     answer
 }

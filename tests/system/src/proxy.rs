@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -27,6 +29,8 @@ enum Way {
 pub struct Proxy {
     address: SocketAddr,
     way: watch::Sender<Way>,
+    /// Counts the connections that clients made, those that were closed at once as well.
+    connections: Arc<AtomicU64>,
 }
 
 impl Proxy {
@@ -37,14 +41,17 @@ impl Proxy {
         let listener = runtime()?.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let (way, follow) = watch::channel(Way::Open);
         let address = listener.local_addr()?;
+        let connections = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&connections);
         runtime()?.spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                counter.fetch_add(1, Ordering::Relaxed);
                 if *follow.borrow() == Way::Open && follow.has_changed().is_ok() {
                     tokio::spawn(connection(client, target, follow.clone()));
                 }
             }
         });
-        Ok(Self { address, way })
+        Ok(Self { address, way, connections })
     }
 
     /// Cuts the connection: all connections break, and new ones are closed as soon as they are made.
@@ -55,6 +62,11 @@ impl Proxy {
     /// Restores the connection.
     pub fn mend(&self) {
         self.way.send_replace(Way::Open);
+    }
+
+    /// Number of connections that clients have made so far. A connection that was closed at once counts too.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// Writes a copy of the kubeconfig that uses this proxy, beside the original.

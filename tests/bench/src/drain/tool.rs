@@ -63,11 +63,7 @@ impl Tool {
         let pods_left = site.pods_on_node()?;
         ensure!(pods_left == 0, "{pods_left} pods are left on {} after the drain", site.node());
         let requests = site.plane.audit_between(mark, end)?.of_agent(self.user_agent());
-        let mut tally = requests.tally(|request| {
-            let slash = if request.subresource.is_empty() { "" } else { "/" };
-            let resource = if request.resource.is_empty() { "other" } else { &request.resource };
-            format!("{} {resource}{slash}{}", request.verb, request.subresource)
-        });
+        let mut tally = requests.tally(crate::table::kind);
         tally.retain(|what, _| !what.ends_with(" leases"));
         Ok(Run { time: needed.time, peak: needed.peak, requests: tally, volumes_left })
     }
