@@ -18,7 +18,7 @@ use crate::idle::{number, rest};
 use crate::table::{Summary, kind};
 
 /// What the agents do. Each state begins from the one before it: agents that wait still do so when the API server is
-/// overloaded.
+/// away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum State {
     /// Nobody asks for anything
@@ -27,7 +27,7 @@ pub(crate) enum State {
     Draining,
     /// All ask for a drain, and wait for the slot of that agent
     Waiting,
-    /// A server answers 429 to all requests, with Retry-After: 30
+    /// All begin anew without a request, and a server then answers 429 to everything, with Retry-After: 30
     Overloaded,
     /// All connections of the agents are closed as soon as they are made
     Away,
@@ -107,7 +107,7 @@ struct Fleet<'a> {
     pool: Pool,
     /// Between the API server and all agents but the one that keeps the slot.
     proxy: Proxy,
-    /// Takes the place of the API server while that is overloaded.
+    /// Is between the agents and the API server while that is overloaded.
     overloaded: Option<FaultyServer>,
     agents: Vec<Device>,
     runs: bool,
@@ -197,17 +197,20 @@ impl<'a> Fleet<'a> {
         })
     }
 
-    /// Leads the agents to a server that refuses all their requests, as an API server that is overloaded.
+    /// Boots all devices anew, with a server between them and the API server, which then refuses all requests. A
+    /// kubeconfig that changes in mid-run is no way to it: an agent stays with the old one until the new server answers.
     fn overload(&mut self) -> Result<()> {
         let server = FaultyServer::start(self.plane.kubeconfig())?;
-        server.set(Some(Fault { code: 429, percent: 100, is_plain: false, retry_after: RETRY_AFTER }));
         let folder = tempfile::tempdir()?;
         let kubeconfig = server.kubeconfig(folder.path())?;
         for node in &self.pool.nodes {
             fs::copy(&kubeconfig, kubeconfig_of(self.plane, &self.proxy, node)?)?;
         }
+        self.agents.iter_mut().try_for_each(Device::boot)?;
+        self.start()?;
+        rest(SETTLE);
+        server.set(Some(Fault { code: 429, percent: 100, is_plain: false, retry_after: RETRY_AFTER }));
         self.overloaded = Some(server);
-        self.proxy.cut();
         Ok(())
     }
 
@@ -223,7 +226,7 @@ impl<'a> Fleet<'a> {
     }
 
     fn now(&self) -> Result<Now> {
-        let refused = self.overloaded.as_ref().map_or(0, FaultyServer::requests);
+        let refused = self.overloaded.as_ref().map_or(0, FaultyServer::refused);
         Ok(Now { audit: self.plane.audit_mark()?, connections: self.proxy.connections(), refused })
     }
 
@@ -263,7 +266,7 @@ impl<'a> Fleet<'a> {
         }
         let refused = to.refused.saturating_sub(from.refused);
         if refused > 0 && !of_holder {
-            kinds.insert("any -> 429 of the server that is overloaded".to_owned(), u32::try_from(refused)?);
+            kinds.insert("any -> 429, by the server in between".to_owned(), u32::try_from(refused)?);
         }
         Ok(kinds)
     }

@@ -51,6 +51,7 @@ struct Shared {
     fault: Mutex<Option<Fault>>,
     /// Counts requests, to choose the ones that fail.
     requests: AtomicU64,
+    refused: AtomicU64,
 }
 
 impl std::fmt::Debug for Shared {
@@ -72,7 +73,8 @@ impl FaultyServer {
             anyhow::Ok((TcpListener::bind("127.0.0.1:0").await?, Client::try_from(config)?))
         })?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared { client, fault: Mutex::new(None), requests: AtomicU64::new(0) });
+        let (requests, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+        let shared = Arc::new(Shared { client, fault: Mutex::new(None), requests, refused });
         let (breaks, follow) = watch::channel(0);
         let accepted = Arc::clone(&shared);
         runtime()?.spawn(async move {
@@ -94,9 +96,9 @@ impl FaultyServer {
         }
     }
 
-    /// Number of requests so far, those that got a fault as well.
-    pub fn requests(&self) -> u64 {
-        self.shared.requests.load(Ordering::Relaxed)
+    /// Number of requests so far that got a fault as their answer.
+    pub fn refused(&self) -> u64 {
+        self.shared.refused.load(Ordering::Relaxed)
     }
 
     /// Writes a kubeconfig for this server. It contains no secret: every client of this server has the rights of
@@ -135,6 +137,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     let number = shared.requests.fetch_add(1, Ordering::Relaxed);
     // 37 and 100 have no common divisor: so any percentage is spread evenly over 100 requests.
     if let Some(fault) = fault.filter(|fault| number * 37 % 100 < fault.percent) {
+        shared.refused.fetch_add(1, Ordering::Relaxed);
         return Ok(refusal(fault));
     }
     Ok(forward(&shared.client, request).await.unwrap_or_else(|_| {
