@@ -48,8 +48,10 @@ struct Known {
 struct Watched {
     /// How many readers want the folder.
     readers: usize,
-    /// Device and inode of what is watched; none if the watch may be dead.
+    /// Device and inode of what is watched.
     identity: Option<(u64, u64)>,
+    /// The watch may be dead.
+    is_dead: bool,
 }
 
 impl Hub {
@@ -71,7 +73,7 @@ impl Hub {
         let known = Arc::<Mutex<Known>>::default();
         let telling = Arc::clone(&known);
         let config = Config::default().with_event_kinds(CHANGES);
-        let watcher = INotifyWatcher::new(move |event| tell(&telling, event), config).map_err(errno)?;
+        let watcher = INotifyWatcher::new(move |event| handle(&telling, event), config).map_err(errno)?;
         if let Err(error) = watcher.watched_paths() {
             // It has no thread, and would panic when it is dropped.
             std::mem::forget(watcher);
@@ -90,8 +92,13 @@ impl Hub {
 
     /// This reader too wants this folder.
     pub(super) fn watch(self: &Arc<Self>, folder: &Path, reader: &Arc<Shared>) -> nix::Result<()> {
-        lock(&self.known).folders.entry(folder.to_owned()).or_default().readers += 1;
-        let result = self.renew(folder, reader);
+        let is_first = {
+            let mut known = lock(&self.known);
+            let watched = known.folders.entry(folder.to_owned()).or_default();
+            watched.readers += 1;
+            watched.readers == 1
+        };
+        let result = self.set(folder, reader, is_first);
         if result.is_err() {
             self.unwatch(folder);
         }
@@ -101,19 +108,22 @@ impl Hub {
     /// Removes a reader of this folder.
     pub(super) fn unwatch(self: &Arc<Self>, folder: &Path) {
         {
-            let folders = &mut lock(&self.known).folders;
-            let Some(watched) = folders.get_mut(folder) else { return };
+            let mut known = lock(&self.known);
+            let Some(watched) = known.folders.get_mut(folder) else { return };
             watched.readers = watched.readers.saturating_sub(1);
             if watched.readers > 0 {
                 return;
             }
-            folders.remove(folder);
         }
         let (known, folder) = (Arc::clone(&self.known), folder.to_owned());
         let unwatch = move |watcher: &mut INotifyWatcher| {
-            // Somebody may want it again by now.
-            if !lock(&known).folders.contains_key(&folder) {
+            // Somebody may want it again by now. As long as it is watched, it is known: notify may tell of it by this path.
+            if lock(&known).is_unwanted(&folder) {
                 end(watcher, &folder);
+            }
+            let mut known = lock(&known);
+            if known.is_unwanted(&folder) {
+                known.folders.remove(&folder);
             }
             Ok(())
         };
@@ -123,30 +133,35 @@ impl Hub {
     /// Watches the folder that is there now, if it is another one than before, or its watch may be dead. What happens
     /// to it in between is not told, so its other readers look.
     pub(super) fn renew(self: &Arc<Self>, folder: &Path, reader: &Arc<Shared>) -> nix::Result<()> {
+        self.set(folder, reader, false)
+    }
+
+    fn set(self: &Arc<Self>, folder: &Path, reader: &Arc<Shared>, is_first: bool) -> nix::Result<()> {
         if self.is_stuck.load(Ordering::Relaxed) {
             return Err(Errno::EBUSY);
         }
         // This comes first: if the folder is replaced before it is watched, the next look finds a difference.
         let found = fs::metadata(folder).map_err(|error| number(&error))?;
         let found = Some((found.dev(), found.ino()));
-        // What is told from here on may end the new watch.
-        match lock(&self.known).folders.get_mut(folder) {
-            Some(watched) if watched.identity != found => watched.identity = found,
-            _ => return Ok(()),
+        let is_other = |watched: &Watched| is_first || watched.is_dead || watched.identity != found;
+        if !lock(&self.known).folders.get(folder).is_some_and(is_other) {
+            return Ok(());
         }
-        let path = folder.to_owned();
+        let (known, path) = (Arc::clone(&self.known), folder.to_owned());
         let result = self.ask(move |watcher| {
             // For a path that it knows, notify would do nothing, and say that all is well.
             end(watcher, &path);
+            // Until here notify tells of the former folder by this path, from here on what it tells may end the new watch.
+            if let Some(watched) = lock(&known).folders.get_mut(&path) {
+                (watched.identity, watched.is_dead) = (found, false);
+            }
             watcher.watch(&path, RecursiveMode::NonRecursive)
         });
         let mut known = lock(&self.known);
         let Some(watched) = known.folders.get_mut(folder) else { return result };
-        if result.is_err() {
-            watched.identity = None;
-        }
+        watched.is_dead |= result.is_err();
         if watched.readers > 1 {
-            known.wake_all_but(Some(reader));
+            known.tell(&[folder.to_owned()], Some(reader));
         }
         result
     }
@@ -168,7 +183,7 @@ impl Hub {
             return result.map_err(errno);
         }
         self.is_stuck.store(true, Ordering::Relaxed);
-        lock(&self.known).wake_all_but(None);
+        lock(&self.known).tell(&[PathBuf::from("/")], None);
         Err(Errno::EBUSY)
     }
 }
@@ -190,10 +205,14 @@ impl Known {
         // With a folder that goes, notify gives up all watches below it.
         for (folder, watched) in &mut self.folders {
             if told.iter().any(|path| is_below(folder, path)) {
-                watched.identity = None;
+                watched.is_dead = true;
             }
         }
         told
+    }
+
+    fn is_unwanted(&self, folder: &Path) -> bool {
+        self.folders.get(folder).is_some_and(|watched| watched.readers == 0)
     }
 
     /// This path, by each watched path that leads to it or to its folder.
@@ -214,10 +233,11 @@ impl Known {
         same.map(|(other, _)| other).filter(move |other| other.as_path() != folder)
     }
 
-    fn wake_all_but(&self, one: Option<&Arc<Shared>>) {
-        let others =
-            self.living().into_iter().filter(|reader| one.is_none_or(|one| !Arc::ptr_eq(reader, one)));
-        others.for_each(|reader| reader.look_again.notify_one());
+    /// Tells all readers but one of changes at these paths.
+    fn tell(&self, told: &[PathBuf], but: Option<&Arc<Shared>>) {
+        for reader in self.living().iter().filter(|reader| but.is_none_or(|but| !Arc::ptr_eq(reader, but))) {
+            reader.handle(told);
+        }
     }
 
     fn living(&self) -> Vec<Arc<Shared>> {
@@ -226,14 +246,10 @@ impl Known {
 }
 
 /// Runs on notify's thread.
-fn tell(known: &Mutex<Known>, event: notify::Result<Event>) {
-    let (told, readers) = {
-        let mut known = lock(known);
-        (known.told(event), known.living())
-    };
-    for reader in readers {
-        reader.handle(&told);
-    }
+fn handle(known: &Mutex<Known>, event: notify::Result<Event>) {
+    let mut known = lock(known);
+    let told = known.told(event);
+    known.tell(&told, None);
 }
 
 fn end(watcher: &mut INotifyWatcher, folder: &Path) {
