@@ -231,13 +231,9 @@ fn needed<'a>(node: Option<&'a str>, map: Option<&'a SlotMap>, map_name: &'a str
         Right::of("list", "storage.k8s.io", "csidrivers"),
     ];
     if let Some(map) = map {
-        let of_slots = |verb, group, resource| Right {
-            namespace: &map.namespace,
-            name: map_name,
-            ..Right::of(verb, group, resource)
-        };
-        needed.extend(["get", "patch", "list", "watch"].map(|verb| of_slots(verb, "", "configmaps")));
-        needed.push(of_slots("get", "coordination.k8s.io", "leases"));
+        let of_slots =
+            |verb| Right { namespace: &map.namespace, name: map_name, ..Right::of(verb, "", "configmaps") };
+        needed.extend(["get", "patch", "list", "watch"].map(of_slots));
     }
     needed
 }

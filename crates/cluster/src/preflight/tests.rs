@@ -43,8 +43,9 @@ async fn rights_are_asked_for_as_they_are_used() {
     assert!(has("list", "pods", &[("fieldSelector", selector)]), "{asked:?}");
     assert!(has("create", "pods", &[("subresource", json!("eviction"))]), "{asked:?}");
     let of_slots = [("namespace", json!("kube-system")), ("name", json!("ebb-slots-default"))];
-    assert!(has("patch", "configmaps", &of_slots) && has("get", "leases", &of_slots), "{asked:?}");
-    assert!(!asked.iter().any(|one| one["verb"] == "patch" && one["resource"] == "leases"), "{asked:?}");
+    assert!(has("patch", "configmaps", &of_slots), "{asked:?}");
+    // No manifest grants this, so it would be a problem on every device.
+    assert!(!asked.iter().any(|one| one["resource"] == "leases"), "{asked:?}");
 }
 
 #[tokio::test]
