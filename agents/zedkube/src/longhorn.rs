@@ -2,41 +2,53 @@
 
 use std::time::Duration;
 
+use cluster::ApiFailure;
 use cluster::longhorn::{DrainPolicy, set_node_drain_policy};
 use runtime::SettingsWatch;
+use tokio::sync::watch;
 
 use crate::link::Link;
 
-/// Pause between two tries. It goes on for ever, because Longhorn may be installed later; EVE's zedkube tries as often.
-const AGAIN: Duration = Duration::from_mins(1);
+/// Pause after a try without Longhorn, or without the right to its settings: both may come later. A drain does not wait
+/// for that.
+const ABSENT: Duration = Duration::from_hours(24);
 
-/// Sets Longhorn's policy to the configured value, at the start and after each change of the setting, and tries until it
-/// has worked. Never returns.
-pub(crate) async fn follow(link: Link, mut settings: SettingsWatch) {
+/// Pause after a try that failed.
+const AGAIN: Duration = Duration::from_mins(5);
+
+/// Sets Longhorn's policy to the configured value: at the start, after each change of the setting, and, until it has
+/// worked, at the beginning of each drain (`drain` changes then) and after a pause. Never returns.
+pub(crate) async fn follow(link: Link, mut settings: SettingsWatch, mut drain: watch::Receiver<u64>) {
     let mut told = String::new();
     loop {
         let policy = settings.current().longhorn.node_drain_policy.word();
-        let said = match set(&link, policy).await {
-            Ok(DrainPolicy::NotInstalled) => "Longhorn is not installed".to_owned(),
+        let (said, pause) = match set(&link, policy).await {
+            Ok(DrainPolicy::NotInstalled) => ("Longhorn is not installed".to_owned(), ABSENT),
             Ok(DrainPolicy::Unchanged | DrainPolicy::Changed) => {
                 tracing::info!("Longhorn's node-drain-policy is {policy}");
                 settings_differ(&mut settings, policy).await;
                 continue;
             }
-            Err(error) => format!("Longhorn's node-drain-policy cannot be set: {error}"),
+            Err(failure) => {
+                let pause = if matches!(failure, ApiFailure::Denied { .. }) { ABSENT } else { AGAIN };
+                (format!("Longhorn's node-drain-policy cannot be set: {failure}"), pause)
+            }
         };
         if said != told {
             tracing::info!("{said}");
             told = said;
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = settings_differ(&mut settings, policy) => {}
+            Ok(()) = drain.changed() => {}
+        }
     }
 }
 
-async fn set(link: &Link, policy: &str) -> Result<DrainPolicy, String> {
-    let text = |failure: cluster::ApiFailure| failure.text().to_owned();
-    let (cluster, _) = link.cluster().await.map_err(text)?;
-    set_node_drain_policy(&cluster, policy).await.map_err(text)
+async fn set(link: &Link, policy: &str) -> Result<DrainPolicy, ApiFailure> {
+    let (cluster, _) = link.cluster().await?;
+    set_node_drain_policy(&cluster, policy).await
 }
 
 async fn settings_differ(settings: &mut SettingsWatch, policy: &str) {

@@ -11,7 +11,7 @@ use cluster::slots::{SlotMap, SlotWatch};
 use pubsub::Root;
 use runtime::{SettingsWatch, clock};
 use session::{Effect, Event, State};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use crate::calling::Calling;
@@ -44,6 +44,8 @@ pub(crate) struct Performer {
     slot_refusal_is_told: Arc<AtomicBool>,
     /// Tasks beside drains: Longhorn's setting, and renewal of our token.
     housekeeping: Vec<AbortHandle>,
+    /// The number of the last drain, for the task that sets Longhorn's policy.
+    drain_number: watch::Sender<u64>,
     /// The calls without an answer so far.
     calling: Calling,
     /// The preflight: tries out what a drain needs.
@@ -87,6 +89,7 @@ impl Performer {
             slot_watch: None,
             slot_refusal_is_told: Arc::default(),
             housekeeping: Vec::new(),
+            drain_number: watch::Sender::default(),
             calling: Calling::default(),
         }
     }
@@ -98,7 +101,8 @@ impl Performer {
 
     /// Starts the tasks that run beside drains.
     pub(crate) fn begin_housekeeping(&mut self) {
-        let longhorn = tokio::spawn(longhorn::follow(self.link.clone(), self.settings.clone()));
+        let drain = self.drain_number.subscribe();
+        let longhorn = tokio::spawn(longhorn::follow(self.link.clone(), self.settings.clone(), drain));
         let tokens = tokio::spawn(tokens::follow(self.link.clone()));
         self.housekeeping = vec![longhorn.abort_handle(), tokens.abort_handle()];
         self.preflight.start(
@@ -176,6 +180,8 @@ impl Performer {
         self.follow_slots(state);
         self.follow_node(state);
         self.preflight.follow(state);
+        let number = state.session.number;
+        self.drain_number.send_if_modified(|last| std::mem::replace(last, number) != number);
     }
 
     fn follow_slots(&mut self, state: &State) {
