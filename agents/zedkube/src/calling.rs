@@ -50,6 +50,10 @@ mod tests {
         let failed = || Err(SlotError::Failed(call_error()));
         let cases = [
             (Effect::ListNodes { serial: 1 }, Event::NodesListed { serial: 1, result: Err(call_error()) }),
+            (
+                Effect::SampleNodes { serial: 10 },
+                Event::NodesSampled { serial: 10, result: Err(call_error()) },
+            ),
             (Effect::Probe { serial: 2 }, Event::Probed { serial: 2, result: Err(call_error()) }),
             (Effect::Cordon { serial: 3 }, Event::Cordoned { serial: 3, result: Err(call_error()) }),
             (Effect::Uncordon { serial: 4 }, Event::Uncordoned { serial: 4, result: Ok(()) }),

@@ -168,6 +168,13 @@ impl Link {
         (which.uid() != Some(&pinned)).then(|| refusal(&pinned, which.uid()))
     }
 
+    /// True if the present connection is not used for the next call: its kubeconfig, or a file that it names, has changed,
+    /// or its credentials have come to their end.
+    pub(crate) fn is_outdated(&self) -> bool {
+        let Ok(kept) = self.kept.try_lock() else { return false };
+        kept.connection.as_ref().is_some_and(|connection| connection.is_outdated(&self.search))
+    }
+
     /// The file of our token, if the present connection uses one, and the cluster that renews it.
     pub(crate) fn token_file(&self) -> Option<(Cluster, TokenFile)> {
         let kept = self.kept.try_lock().ok()?;

@@ -1,10 +1,10 @@
 //! Fresh reads of the nodes: all of them, or only ours.
 
 use cluster::identity::{Identity, IdentityProblem, identify};
-use cluster::nodes::{NodeFacts, get_node, list_nodes};
+use cluster::nodes::{NodeFacts, get_node, list_nodes, sample_nodes};
 use schemas::EdgeNodeInfo;
 use session::Event;
-use session::event::{NoNode, NodeList};
+use session::event::{NoNode, NodeList, NodeSample};
 use tokio::sync::mpsc;
 
 use crate::link::{Link, call_error, tell};
@@ -22,6 +22,14 @@ pub(crate) fn list(link: Link, identity: Identity, serial: u32, events: mpsc::Se
         });
         let result = result.map_err(|failure| call_error(&failure));
         tell(&events, Event::NodesListed { serial, result }).await;
+    });
+}
+
+/// Lists the first nodes; answers with [`Event::NodesSampled`].
+pub(crate) fn sample(link: Link, serial: u32, events: mpsc::Sender<Event>) {
+    tokio::spawn(async move {
+        let result = first_nodes(&link).await.map_err(|failure| call_error(&failure));
+        tell(&events, Event::NodesSampled { serial, result }).await;
     });
 }
 
@@ -55,6 +63,12 @@ pub fn identity(
 async fn all_nodes(link: &Link) -> Result<(Vec<NodeFacts>, Option<String>), cluster::ApiFailure> {
     let (cluster, uid) = link.any_cluster().await?;
     Ok((list_nodes(&cluster).await?, uid))
+}
+
+async fn first_nodes(link: &Link) -> Result<NodeSample, cluster::ApiFailure> {
+    let (cluster, uid) = link.any_cluster().await?;
+    let (nodes, total) = sample_nodes(&cluster).await?;
+    Ok(NodeSample { nodes: nodes.into_iter().map(|facts| facts.view).collect(), total, cluster: uid })
 }
 
 async fn one_node(link: &Link, node: &str) -> Result<Option<drain::view::NodeView>, cluster::ApiFailure> {

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use cluster::Driver;
 use cluster::identity::Identity;
 use cluster::slots::{SlotMap, SlotWatch};
+use cluster::{Driver, NodeWatch};
 use pubsub::Root;
 use runtime::{SettingsWatch, clock};
 use session::{Effect, Event, State};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::calling::Calling;
 use crate::link::Link;
@@ -23,6 +24,9 @@ use crate::{health, longhorn, slots, tokens};
 
 /// Capacity of the queue of answers. Tasks wait when it is full.
 const EVENTS: usize = 64;
+
+/// How often a connection that nobody calls is looked at: new credentials are taken within this time.
+const OUTDATED: Duration = Duration::from_mins(1);
 
 /// Carries out the effects that concern the cluster.
 #[derive(Debug)]
@@ -38,6 +42,10 @@ pub(crate) struct Performer {
     node: Option<String>,
     settings: SettingsWatch,
     slots: SlotMap,
+    /// The watch on our Node while nothing is to be done, and the number of its connection.
+    own_watch: Option<(NodeWatch, Watched)>,
+    /// When it is looked whether the connection of that watch is outdated.
+    outdated: Interval,
     /// The watch on the slot table while it is needed, and the number of its connection.
     slot_watch: Option<(SlotWatch, u64)>,
     /// That the slot table may not be watched was logged, and nothing was heard since.
@@ -86,6 +94,8 @@ impl Performer {
             watched: None,
             node: None,
             settings,
+            own_watch: None,
+            outdated: every(OUTDATED),
             slot_watch: None,
             slot_refusal_is_told: Arc::default(),
             housekeeping: Vec::new(),
@@ -138,6 +148,9 @@ impl Performer {
             (Effect::ListNodes { serial }, _) => {
                 nodes::list(self.link.clone(), self.identity.clone(), serial, self.answers.clone());
             }
+            (Effect::SampleNodes { serial }, _) => {
+                nodes::sample(self.link.clone(), serial, self.answers.clone());
+            }
             (Effect::Probe { serial }, Some(node)) => {
                 probe(self.link.clone(), node, serial, self.answers.clone());
             }
@@ -178,6 +191,7 @@ impl Performer {
     /// Starts and stops watches as the state needs them.
     pub(crate) fn follow(&mut self, state: &State) {
         self.follow_slots(state);
+        self.follow_own(state);
         self.follow_node(state);
         self.preflight.follow(state);
         let number = state.session.number;
@@ -193,6 +207,18 @@ impl Performer {
         if self.slot_watch.as_ref().is_none_or(|(_, of)| *of != generation) {
             let watch = SlotWatch::start(&cluster, &self.slots, &self.slot_refusal_is_told);
             self.slot_watch = Some((watch, generation));
+        }
+    }
+
+    fn follow_own(&mut self, state: &State) {
+        let Some(own) = state.own.as_ref().filter(|_| state.wants_own_watch()) else {
+            self.own_watch = None;
+            return;
+        };
+        let Some((cluster, generation)) = self.link.standing() else { return };
+        let wanted = Watched { node: own.name.clone(), generation };
+        if self.own_watch.as_ref().is_none_or(|(_, watched)| *watched != wanted) {
+            self.own_watch = Some((NodeWatch::start(&cluster, &own.name), wanted));
         }
     }
 
@@ -247,9 +273,25 @@ impl Performer {
                 None => pending().await,
             }
         };
+        let own = async {
+            let Some((watch, _)) = &mut self.own_watch else { return pending().await };
+            let outdated = async {
+                loop {
+                    self.outdated.tick().await;
+                    if self.link.is_outdated() {
+                        return;
+                    }
+                }
+            };
+            tokio::select! {
+                seen = watch.changed() => seen.map_or(Event::OwnUnseen, Event::OwnSeen),
+                () = outdated => Event::OwnUnseen,
+            }
+        };
         tokio::select! {
             Some(event) = self.events.recv() => event,
             () = slots => Event::SlotsChanged,
+            event = own => event,
             // Any event makes the loop publish; this one carries nothing else.
             () = self.preflight.changed() => Event::Tick,
             event = self.driver.next() => Event::Drain(event),
@@ -263,6 +305,12 @@ impl Performer {
         }
         self.driver.perform(effect, state.known());
     }
+}
+
+fn every(period: Duration) -> Interval {
+    let mut interval = interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }
 
 /// The text for annotation `ebb.dev/cordon-reason`: who requests the drain, and why.

@@ -237,7 +237,7 @@ impl Service {
     /// Handles an event. With each list of nodes the device's own facts are read again: a kubelet or a kubeconfig may
     /// come later than zedkube.
     fn on_event(&mut self, event: Event) {
-        if matches!(event, Event::NodesListed { .. }) {
+        if matches!(event, Event::NodesListed { .. } | Event::NodesSampled { .. }) {
             let facts = self.facts();
             if facts != self.state.facts {
                 self.step(Event::Facts(facts));

@@ -57,6 +57,8 @@ impl<T> Default for Page<T> {
 struct PageMetadata {
     #[serde(default, rename = "continue")]
     next: String,
+    #[serde(rename = "remainingItemCount")]
+    remaining: Option<usize>,
 }
 
 /// The result of one try.
@@ -85,6 +87,23 @@ impl Cluster {
         Err(ApiFailure::other(format!(
             "cannot {operation}: the next page had expired each of {TRIES} times; ask for larger pages"
         )))
+    }
+
+    /// Reads the first `limit` objects. Also tells how many there are in all, if the server says so.
+    pub(crate) async fn first<T: DeserializeOwned, V>(
+        &self,
+        operation: &Operation<'_>,
+        path: &str,
+        limit: u32,
+        trim: impl Fn(&T) -> V,
+    ) -> Result<(Vec<V>, Option<usize>), ApiFailure> {
+        let request = Request::new(path).list(&Selection::All.params(limit));
+        let page: Page<T> = self.page_of(operation, request).await?.object(operation)?;
+        let objects: Vec<V> = page.items.0.iter().map(trim).collect();
+        let is_whole = page.metadata.next.is_empty();
+        let remaining = if is_whole { Some(0) } else { page.metadata.remaining };
+        let total = remaining.map(|remaining| objects.len().saturating_add(remaining));
+        Ok((objects, total))
     }
 
     /// Reads one page. After a time-out the next page gets a longer deadline.

@@ -41,6 +41,8 @@ pub(crate) struct NodeFault {
     condition: &'static str,
     /// The condition's `lastTransitionTime`, if it has one.
     since: Option<Timestamp>,
+    /// The node controller has set the condition, because it hears nothing of the kubelet.
+    is_silence: bool,
 }
 
 impl NodeFacts {
@@ -60,6 +62,7 @@ impl NodeFacts {
                 tie_breaker: is_tie_breaker(node),
                 boot_id: info.and_then(|info| info.boot_id.clone()).unwrap_or_default(),
                 unhealthy: None,
+                silent: None,
                 conditions: troubles(node),
                 volumes_attached: attached.iter().filter_map(|volume| volume.name.clone()).collect(),
                 volumes_in_use: status.and_then(|status| status.volumes_in_use.clone()).unwrap_or_default(),
@@ -75,8 +78,11 @@ impl NodeFacts {
     /// two conditions the longer one is used.
     pub(crate) fn at(&self, server_time: Option<Timestamp>) -> NodeView {
         let unhealthy = self.faults.iter().map(|fault| fault.at(server_time));
+        let silent =
+            self.faults.iter().find(|fault| fault.is_silence).map(|fault| fault.at(server_time).lasting);
         // Of two equal ones the last is used: not Ready.
-        NodeView { unhealthy: unhealthy.max_by_key(|unhealthy| unhealthy.lasting), ..self.view.clone() }
+        let unhealthy = unhealthy.max_by_key(|unhealthy| unhealthy.lasting);
+        NodeView { unhealthy, silent, ..self.view.clone() }
     }
 
     /// The same facts, with the view at this time.
@@ -128,6 +134,7 @@ fn faults(node: &Node) -> Vec<NodeFault> {
     let fault = |condition, found: Option<&Condition>| NodeFault {
         condition,
         since: found.and_then(|found| found.last_transition_time),
+        is_silence: condition == "NotReady" && found.is_some_and(|found| found.status() == "Unknown"),
     };
     let find = |kind| conditions(node).iter().find(move |condition: &&Condition| condition.is(kind));
     let mut faults = Vec::new();

@@ -1,5 +1,7 @@
 //! Reads the Nodes of the cluster.
 
+mod watching;
+
 use drain::view::NodeView;
 use kube::core::Request;
 use kube::core::params::GetParams;
@@ -12,6 +14,7 @@ use crate::operation::{Operation, is_name};
 use crate::wire::Cluster;
 
 pub use crate::node_facts::NodeFacts;
+pub use watching::NodeWatch;
 
 pub(crate) const PATH: &str = "/api/v1/nodes";
 
@@ -27,6 +30,15 @@ pub async fn list_nodes_selected(
     label_selector: &str,
 ) -> Result<Vec<NodeFacts>, ApiFailure> {
     list(cluster, &Selection::Labels(label_selector.to_owned())).await
+}
+
+/// The first two Nodes, and how many there are in all, if the server says so: one small answer, however many nodes the
+/// cluster has. It shows whether nodes have come or gone, and usually one that can take pods.
+pub async fn sample_nodes(cluster: &Cluster) -> Result<(Vec<NodeFacts>, Option<usize>), ApiFailure> {
+    let operation = Operation::on_cluster("list", "nodes", "");
+    let (nodes, total) = cluster.first(&operation, PATH, 2, NodeFacts::of).await?;
+    let now = cluster.server_time();
+    Ok((nodes.into_iter().map(|node| node.seen_at(now)).collect(), total))
 }
 
 async fn list(cluster: &Cluster, selection: &Selection) -> Result<Vec<NodeFacts>, ApiFailure> {

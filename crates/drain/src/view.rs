@@ -276,6 +276,9 @@ pub struct NodeView {
     pub boot_id: String,
     /// Condition that makes the node unhealthy (not Ready, or a read-only file system), with its duration.
     pub unhealthy: Option<Unhealthy>,
+    /// For how long the API server has heard nothing of the node's kubelet (condition Ready is Unknown), by its own clock;
+    /// `None` if it does hear of it.
+    pub silent: Option<Duration>,
     /// Conditions in which something may be wrong, for people; at most 16. No decision depends on them.
     pub conditions: Vec<NodeCondition>,
     /// Names in `status.volumesAttached`. The list is emptied even before a detach has begun (M6).

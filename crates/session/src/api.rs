@@ -31,6 +31,17 @@ pub struct Api {
     pub next: Moment,
 }
 
+/// What the next call has to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// All nodes.
+    All,
+    /// Whether nodes have come or gone, and whether one of the first can take pods.
+    Sample,
+    /// Our Node.
+    Own,
+}
+
 /// A call ends within this time, unless the device was suspended meanwhile: the longest deadline is 60 s.
 const CALL_ENDS: Duration = Duration::from_secs(75);
 
@@ -95,17 +106,19 @@ impl Api {
         (self.asked, self.next) = (None, now);
     }
 
-    /// Sends a list of all nodes, or a probe of ours, if it is time and none is in flight. Gives the time of the next
-    /// one.
-    pub(crate) fn pursue(&mut self, wants_all_nodes: bool, context: &mut StepContext<'_>) -> Option<Moment> {
+    /// Sends this list or probe, if it is time and none is in flight. Gives the time of the next one.
+    pub(crate) fn pursue(&mut self, look: Look, context: &mut StepContext<'_>) -> Option<Moment> {
         if self.asked.is_some() {
             return None;
         }
         if context.now < self.next {
             return Some(self.next);
         }
-        let ask =
-            |serial| if wants_all_nodes { Effect::ListNodes { serial } } else { Effect::Probe { serial } };
+        let ask = |serial| match look {
+            Look::All => Effect::ListNodes { serial },
+            Look::Sample => Effect::SampleNodes { serial },
+            Look::Own => Effect::Probe { serial },
+        };
         (self.asked, self.sent) = (Some(context.send(ask)), context.now);
         None
     }

@@ -17,6 +17,11 @@ pub enum Effect {
         /// The event that answers this effect carries the same serial.
         serial: u32,
     },
+    /// List the first two nodes, freshly from the API server, and learn how many there are.
+    SampleNodes {
+        /// The event that answers this effect carries the same serial.
+        serial: u32,
+    },
     /// Read our own Node, freshly from the API server.
     Probe {
         /// The event that answers this effect carries the same serial.
@@ -75,6 +80,7 @@ impl Effect {
     pub fn awaited(&self) -> Option<(u32, &'static str)> {
         match self {
             Self::ListNodes { serial } => Some((*serial, "the list of nodes")),
+            Self::SampleNodes { serial } => Some((*serial, "the list of two nodes")),
             Self::Probe { serial } => Some((*serial, "the read of our node")),
             Self::Cordon { serial } => Some((*serial, "the cordon")),
             Self::Uncordon { serial } => Some((*serial, "the uncordon")),
@@ -94,6 +100,7 @@ impl Effect {
             Self::Record => 1,
             Self::Publish => 2,
             Self::ListNodes { .. }
+            | Self::SampleNodes { .. }
             | Self::Probe { .. }
             | Self::Cordon { .. }
             | Self::Uncordon { .. }

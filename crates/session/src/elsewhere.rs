@@ -61,6 +61,7 @@ fn may_move(state: &State) -> bool {
 fn leave(state: &mut State) {
     state.own = None;
     state.nodes.clear();
+    state.watched_uid = None;
     state.slots = SlotLease::default();
     state.restoring = Restoring::default();
     state.snapshot = None;

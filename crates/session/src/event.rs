@@ -22,6 +22,17 @@ pub enum Event {
         /// The list, or why there is none.
         result: Result<NodeList, CallError>,
     },
+    /// The first nodes of a fresh list: the answer to [`crate::Effect::SampleNodes`].
+    NodesSampled {
+        /// The effect's serial.
+        serial: u32,
+        /// The nodes, or why there are none.
+        result: Result<NodeSample, CallError>,
+    },
+    /// Our own Node, as its watch shows it now; `None` if it does not exist.
+    OwnSeen(Option<NodeView>),
+    /// The watch on our own Node has failed: the Node may change unseen until the next [`Event::OwnSeen`].
+    OwnUnseen,
     /// Our own Node, freshly read: the answer to [`crate::Effect::Probe`]. `None` if the Node does not exist.
     Probed {
         /// The effect's serial.
@@ -85,6 +96,7 @@ impl Event {
     pub fn answers(&self) -> Option<u32> {
         match self {
             Self::NodesListed { serial, .. }
+            | Self::NodesSampled { serial, .. }
             | Self::Probed { serial, .. }
             | Self::Cordoned { serial, .. }
             | Self::Uncordoned { serial, .. }
@@ -93,6 +105,8 @@ impl Event {
             | Self::Health { serial, .. } => Some(*serial),
             Self::Requests(_)
             | Self::Facts(_)
+            | Self::OwnSeen(_)
+            | Self::OwnUnseen
             | Self::SlotsChanged
             | Self::Override(_)
             | Self::OverrideTaken { .. }
@@ -133,6 +147,17 @@ pub struct NodeList {
     pub cluster: Option<String>,
     /// The Node that is this machine, or why none is.
     pub own: Result<NodeView, NoNode>,
+}
+
+/// The first nodes of a fresh list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSample {
+    /// At least two nodes, if there are two.
+    pub nodes: Vec<NodeView>,
+    /// How many nodes there are; `None` if the server does not say so.
+    pub total: Option<usize>,
+    /// UID of the cluster's namespace `kube-system`; `None` if it may not be read.
+    pub cluster: Option<String>,
 }
 
 /// Why no Node could be matched to this machine.

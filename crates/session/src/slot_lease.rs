@@ -31,8 +31,12 @@ const AGAIN: Duration = Duration::from_secs(15);
 /// A node that needs nothing from the table reads its changes at most so often: holders change it every minute.
 const AT_REST: Duration = Duration::from_secs(5);
 
-/// The table is read again with every so many lists of nodes, whether a change was seen or not: every ten minutes at rest.
-const LISTS_TO_A_READ: u32 = 10;
+/// The table is read again after this time, with a list or a sample of nodes, whether a change was seen or not: after a
+/// backup was restored, a watch from a version of the future stays silent. At rest that is once an hour.
+const READ_AGAIN: Duration = Duration::from_mins(45);
+
+/// A list of nodes that is older does not show that a node is in service.
+const LIST_LASTS: Duration = Duration::from_mins(2);
 
 /// A node in service that has not written its entry for this long may have been passed over, by a node that may have
 /// released its own slot since; an entry that is younger cannot have been, whatever another node says. It is shorter than
@@ -78,8 +82,8 @@ pub struct SlotLease {
     in_flight: Option<Call>,
     /// When the table was last asked for.
     read_at: Moment,
-    /// Number of lists of nodes.
-    lists: u32,
+    /// When the last list of nodes was read.
+    listed_at: Moment,
     /// Number of tries in a row of which nothing came.
     in_vain: u32,
     next: Moment,
@@ -200,16 +204,25 @@ impl SlotLease {
         }
     }
 
-    /// Notes a list of nodes. Every tenth one, the table is read again: after a backup was restored, a watch from a
-    /// version of the future stays silent.
+    /// Notes a list of nodes.
     pub(crate) fn listed(&mut self, is_waiting: bool, nodes: Nodes<'_>, context: &StepContext<'_>) {
         self.observed.see_nodes(nodes.all, context.now);
         self.observed.see_out(nodes.all, context.policy.slots_group.as_deref());
-        self.lists = self.lists.wrapping_add(1);
-        if self.lists.is_multiple_of(LISTS_TO_A_READ) && !is_waiting {
-            self.changed(false, nodes.own, context);
-        }
+        self.listed_at = context.now;
+        self.read_if_old(is_waiting, nodes.own, context);
         self.see_others(nodes, context);
+    }
+
+    /// Has the table read again if that was long ago.
+    pub(crate) fn read_if_old(
+        &mut self,
+        is_waiting: bool,
+        own: Option<&NodeView>,
+        context: &StepContext<'_>,
+    ) {
+        if !is_waiting && context.now.since(self.read_at) >= READ_AGAIN {
+            self.changed(false, own, context);
+        }
     }
 
     /// Notes whether another node has a slot or may be down, by the last list of nodes and the table.
@@ -238,8 +251,10 @@ impl SlotLease {
             };
         }
         let may_be_down = others.any(|node| {
-            let is_marked = node.cordoned_by.as_deref() == Some(OWNER);
-            is_marked || self.observed.is_down(&node.uid, context.now, context.policy.down_max)
+            // A drain that lasts longer has an entry in the table.
+            let is_news = context.now.since(self.listed_at) < context.policy.down_max;
+            (is_news && node.cordoned_by.as_deref() == Some(OWNER))
+                || self.observed.is_down(&node.uid, context.now, context.policy.down_max)
         });
         let may_be_down = may_be_down || self.observed.lost().any(|node| *node != own.name);
         self.others = match holds {
@@ -300,7 +315,8 @@ impl SlotLease {
         self.passed_over_by = written.map(|entry| table.passed_over_by(entry)).unwrap_or_default();
         self.is_doubtful |=
             self.is_old(context.now) && written.is_some_and(|entry| table.is_passed_over(entry));
-        self.observed.see_table(table, nodes.all, context.now);
+        let is_recent = context.now.since(self.listed_at) < LIST_LASTS;
+        self.observed.see_table(table, if is_recent { nodes.all } else { &[] }, context.now);
         self.known_at = context.serial();
         self.error.clear();
         self.next = context.now;

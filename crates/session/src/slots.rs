@@ -218,7 +218,10 @@ struct Unrenewed {
 impl Observations {
     /// Notes a list of all nodes.
     pub fn see_nodes(&mut self, nodes: &[NodeView], now: Moment) {
-        let since = |node: &NodeView| self.down.get(&node.uid).copied().unwrap_or(now);
+        let since = |node: &NodeView| {
+            let seen = self.down.get(&node.uid).copied();
+            seen.unwrap_or_else(|| now.before(node.silent.unwrap_or_default()))
+        };
         self.down =
             nodes.iter().filter(|node| !node.ready).map(|node| (node.uid.clone(), since(node))).collect();
         let serving: BTreeSet<&str> =
@@ -238,7 +241,7 @@ impl Observations {
         }
     }
 
-    /// Notes the entries; `nodes` is the last list of all nodes.
+    /// Notes the entries; `nodes` is a list of all nodes of now, empty if there is none.
     pub fn see_table(&mut self, table: &SlotTable, nodes: &[NodeView], now: Moment) {
         let mut still = BTreeMap::new();
         for holder in &table.holders {

@@ -51,6 +51,10 @@ pub struct State {
     pub nodes: Vec<NodeView>,
     /// The serial of the effect that asked for that list.
     pub nodes_asked: u32,
+    /// Nodes have come or gone since that list.
+    pub is_list_outdated: bool,
+    /// UID of our Node by its watch; `None` while that does not show it.
+    pub watched_uid: Option<String>,
     /// This node's slot.
     pub slots: SlotLease,
     /// The result of the site's health command.
@@ -220,6 +224,21 @@ impl State {
         let others = self.nodes.iter().filter(|node| node.uid != own.uid && !node.tie_breaker);
         let may_return = |node: &NodeView| self.slots.observed.may_return_until(&node.uid, policy.down_max);
         others.filter_map(may_return).max().unwrap_or(since).max(since + policy.peer_window)
+    }
+}
+
+/// The watch on our own Node.
+impl State {
+    /// Whether the shell watches our Node by itself: with nothing to do, so that no call has to ask for it. In a drain the
+    /// watches of [`State::wants_snapshot`] show it.
+    pub fn wants_own_watch(&self) -> bool {
+        let is_quiet = matches!(self.phase, Phase::Idle | Phase::Waiting(_) | Phase::Failed(_));
+        is_quiet && self.own.is_some() && self.member_now() == Member::Yes
+    }
+
+    /// The watch on our Node lives, and shows the Node that was matched to this machine.
+    pub(crate) fn is_own_watched(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| self.watched_uid.as_ref() == Some(&own.uid))
     }
 }
 

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drain::time::Moment;
+use drain::view::NodeView;
 use schemas::{DrainRequester, DrainStatus, Member, Outcome};
 
 use crate::context::StepContext;
 use crate::effect::Effect;
-use crate::event::{CallError, Event, NodeList};
+use crate::event::{CallError, Event, NodeList, NodeSample};
 use crate::forcing::Forcing;
-use crate::membership::{self, Listed};
+use crate::membership::{self, Facts, Listed};
 use crate::next::Next;
 use crate::phase::{Cordoning, Failed, Phase, Waiting};
 use crate::policy::Policy;
@@ -28,6 +29,10 @@ use crate::{OWNER, attempting, complete, cordoning, elsewhere, forced, precondit
 
 /// Two attempts begin at least so far apart, also with `drain.retry-pause = "0s"`: one that fails at once does not use up the others.
 const ATTEMPTS_APART: Duration = Duration::from_secs(30);
+
+/// Longest time for which our Node is not asked for after its watch has failed, but for a quarter more that differs from
+/// node to node: a server that ends ends the watches of all nodes.
+const UNSEEN_FOR: Duration = Duration::from_secs(4);
 
 /// Gives the next state, and the effects to carry out.
 pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
@@ -52,6 +57,9 @@ pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (St
     // Again, because each of these may have begun a drain.
     stop_if_not_needed(&mut state, &mut context);
     begin_if_asked(&mut state, &context);
+    if !state.wants_own_watch() {
+        state.watched_uid = None;
+    }
     wants::remember(&mut state, policy);
     let wakes = pursue(&mut state, &mut context);
     state.serial = context.serial();
@@ -71,9 +79,13 @@ pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (St
 fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
     match event {
         Event::Requests(standing) => requests(state, standing.clone(), context),
-        Event::Facts(facts) => {
-            state.facts = *facts;
-            membership(state, None);
+        Event::Facts(facts) => note_facts(state, *facts, context.now),
+        Event::NodesSampled { serial, result } => sampled(state, *serial, result, context),
+        Event::OwnSeen(node) => own_seen(state, node.as_ref(), context.now),
+        Event::OwnUnseen if state.watched_uid.take().is_none() => {}
+        Event::OwnUnseen => {
+            let uid = state.own.as_ref().map(|own| own.uid.as_str()).unwrap_or_default();
+            state.api.ask_by(context.now + drain::retry::pause(context.serial(), Some(UNSEEN_FOR), uid));
         }
         Event::NodesListed { serial, result } => looked(state, *serial, result, context),
         Event::Probed { serial, result } => {
@@ -123,6 +135,26 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
         && state.api.is_away_for(context.policy.unreachable_timeout, context.now);
 }
 
+fn note_facts(state: &mut State, facts: Facts, now: Moment) {
+    let nodeagent = facts.nodeagent;
+    if facts != (Facts { nodeagent, ..state.facts }) {
+        // Only a list can show what they mean.
+        state.api.ask_by(now + Duration::from_secs(1));
+    }
+    state.facts = facts;
+    membership(state, None);
+}
+
+/// Notes what the watch on our Node shows.
+fn own_seen(state: &mut State, seen: Option<&NodeView>, now: Moment) {
+    state.watched_uid = seen.map(|node| node.uid.clone());
+    match seen.filter(|_| state.is_own_watched()) {
+        Some(node) => state.see_own(node),
+        // It is gone, or another one has its name: only a list shows which Node is this machine.
+        None => state.api.ask_by(now),
+    }
+}
+
 /// Notes that the slot table has to be read again.
 fn table_may_have_changed(state: &mut State, context: &StepContext<'_>) {
     let is_waiting = state.is_waiting_for_slot();
@@ -164,6 +196,7 @@ fn looked(
     elsewhere::forget_what_is_gone(state, look);
     state.nodes.clone_from(&look.nodes);
     state.nodes_asked = serial;
+    state.is_list_outdated = false;
     if let Ok(own) = &look.own {
         state.see_own(own);
     }
@@ -172,6 +205,34 @@ fn looked(
     slots.listed(is_waiting, Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked }, context);
     state.has_looked = true;
     membership(state, Some(Listed { nodes: look.nodes.len(), has_own: look.own.is_ok() }));
+}
+
+/// Notes the first nodes, and whether the last list of all nodes is outdated: then another follows at once.
+fn sampled(
+    state: &mut State,
+    serial: u32,
+    result: &Result<NodeSample, CallError>,
+    context: &mut StepContext<'_>,
+) {
+    if let Ok(NodeSample { nodes, total, cluster }) = result {
+        let mut is_outdated =
+            *cluster != state.cluster || total.is_some_and(|total| total != state.nodes.len());
+        for node in nodes {
+            let known = state.nodes.iter_mut().find(|known| known.uid == node.uid);
+            match known {
+                Some(known) if !is_outdated => known.clone_from(node),
+                Some(_) => {}
+                None => is_outdated = true,
+            }
+        }
+        state.is_list_outdated |= is_outdated;
+        let is_waiting = state.is_waiting_for_slot();
+        state.slots.read_if_old(is_waiting, state.own.as_ref(), context);
+    }
+    reached(state, serial, result.as_ref().err(), context);
+    if state.is_list_outdated {
+        state.api.ask_by(context.now);
+    }
 }
 
 /// Works out the membership again. `no` lets the device go down, so `yes` becomes `no` only while there is no request,
@@ -374,8 +435,8 @@ fn pursue(state: &mut State, context: &mut StepContext<'_>) -> [Option<Moment>; 
         },
         wants::node_write(state, context.policy).and_then(|write| state.restoring.pursue(write, context)),
         {
-            let wants_all_nodes = wants::wants_all_nodes(state);
-            state.api.pursue(wants_all_nodes, context)
+            let look = wants::look(state);
+            state.api.pursue(look, context)
         },
         phase_wake(state, context.policy),
         state.forcing.complete.as_ref().map(|forced| forced.until),

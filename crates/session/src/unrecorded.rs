@@ -30,6 +30,7 @@ fn begins(effect: &Effect) -> Option<Begins> {
         Effect::Record
         | Effect::Publish
         | Effect::ListNodes { .. }
+        | Effect::SampleNodes { .. }
         | Effect::Probe { .. }
         | Effect::Uncordon { .. }
         | Effect::Adopt { .. }

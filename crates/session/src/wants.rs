@@ -7,6 +7,7 @@ use drain::cordon::Ownerless;
 use drain::time::Moment;
 use schemas::{Member, Outcome};
 
+use crate::api::Look;
 use crate::health::Purpose;
 use crate::phase::{Phase, Stage};
 use crate::policy::Policy;
@@ -17,36 +18,65 @@ use crate::state::{Remembered, State};
 /// Pause between two lists or probes while a drain goes on or the API server is away (EVE polls as often).
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Pause between two lists or probes at rest.
+/// Pause between two lists or probes while nothing is done, but a change would not be seen otherwise.
 const QUIET: Duration = Duration::from_mins(1);
 
-/// True if the next call has to list all nodes, not only read ours.
-pub(crate) fn wants_all_nodes(state: &State) -> bool {
-    if !state.nodes_error.refused.is_empty() {
+/// Pause between two samples of the nodes at rest: a thousand agents must cost an API server next to nothing.
+const REST: Duration = Duration::from_mins(30);
+
+/// What the next call has to read.
+pub(crate) fn look(state: &State) -> Look {
+    if state.own.is_none() || !state.nodes_error.refused.is_empty() {
         // It may be another cluster's server that refuses, which only a list shows.
-        return true;
+        return Look::All;
     }
     match &state.phase {
-        Phase::Idle | Phase::Waiting(_) => true,
-        Phase::Complete { outcome: Outcome::NoSchedulablePeer, .. } => true,
+        Phase::Idle | Phase::Failed(_) if is_at_rest(state) => Look::Sample,
+        // All agents notice an outage at the same time, and its end: a thousand lists of a thousand nodes.
+        Phase::Idle if state.api.away_since.is_some() => Look::Own,
+        Phase::Idle | Phase::Waiting(_) => Look::All,
+        Phase::Complete { outcome: Outcome::NoSchedulablePeer, .. } => Look::All,
         Phase::Cordoning(_)
         | Phase::Attempting { .. }
         | Phase::Pausing { .. }
         | Phase::Complete { .. }
-        | Phase::Failed(_) => state.own.is_none(),
+        | Phase::Failed(_) => Look::Own,
     }
+}
+
+/// True if nothing is to be done, and a change of what a drain depends on is seen without a list: our Node is watched, and
+/// the last list of nodes, which may be old, had one that can take pods. A device that is in no cluster is never at rest:
+/// it may join one, and would go down without a drain.
+fn is_at_rest(state: &State) -> bool {
+    state.member_now() == Member::Yes
+        && state.is_own_watched()
+        && state.has_peer()
+        && !state.is_list_outdated
+        && state.slots.observed.lost().next().is_none()
+        && !state.is_return_due()
 }
 
 /// The pause before the next list or probe. `failed`: the last one had no result.
 pub(crate) fn pause_between_looks(state: &State, failed: bool) -> Duration {
-    let is_restless = || failed || state.member_now() == Member::Unknown || state.is_return_due();
+    let is_return_unseen = || state.is_return_due() && !state.is_own_watched();
+    let is_restless = || failed || state.member_now() == Member::Unknown || is_return_unseen();
     let is_busy = match &state.phase {
         Phase::Waiting(_) | Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => true,
         // An answer that no operator has ordered may have to be taken back.
         Phase::Complete { outcome, .. } => *outcome != Outcome::Forced || is_restless(),
         Phase::Idle | Phase::Failed(_) => is_restless(),
     };
-    if is_busy { BUSY } else { QUIET }
+    match &state.phase {
+        _ if is_busy => BUSY,
+        Phase::Idle | Phase::Failed(_) if is_at_rest(state) => REST,
+        Phase::Idle
+        | Phase::Failed(_)
+        | Phase::Waiting(_)
+        | Phase::Cordoning(_)
+        | Phase::Attempting { .. }
+        | Phase::Pausing { .. }
+        | Phase::Complete { .. } => QUIET,
+    }
 }
 
 /// The purpose for which the health command has to run now, if it has to run.

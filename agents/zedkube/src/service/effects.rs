@@ -19,6 +19,7 @@ impl Service {
                 Effect::Publish => {}
                 Effect::TakeOverride => taken = Some(self.take_override()),
                 effect @ (Effect::ListNodes { .. }
+                | Effect::SampleNodes { .. }
                 | Effect::Probe { .. }
                 | Effect::Cordon { .. }
                 | Effect::Uncordon { .. }

@@ -38,6 +38,7 @@ fn a_whole_node() {
         tie_breaker: true,
         boot_id: "b1".into(),
         unhealthy: None,
+        silent: None,
         conditions: vec![NodeCondition {
             kind: "DiskPressure".into(),
             since: "2026-11-27T12:03:00Z".into(),

@@ -40,3 +40,17 @@ async fn how_long_a_node_has_been_unhealthy_is_known_from_its_own_answer() {
         assert!(unhealthy.lasting > std::time::Duration::from_hours(24), "{unhealthy:?}");
     }
 }
+
+#[tokio::test]
+async fn a_sample_is_short_and_tells_how_many_there_are() {
+    let (fake, cluster) = still_cluster();
+    for (others, total) in [(vec![], 1), (vec!["edge-b"], 2), (vec!["edge-c", "edge-d"], 4)] {
+        for name in others {
+            fake.node(name).unwrap();
+        }
+        fake.requests().clear();
+        let (nodes, found) = sample_nodes(&cluster).await.unwrap();
+        assert_eq!((nodes.len(), found), (total.min(2), Some(total)));
+        assert_eq!(fake.requests().count("ebb/", "list", "nodes"), 1, "one page");
+    }
+}

@@ -75,6 +75,9 @@ fn who_counts() {
     // A node that is down takes a slot, but not for ever; a node that holds an entry as well counts once.
     check(LIMIT_1, &with(down()), &[], short, &taken(&["a"]));
     check(LIMIT_1, &with(down()), &[], Duration::from_mins(31), &free(&[]));
+    let silent = |minutes| NodeView { silent: Some(Duration::from_mins(minutes)), ..down() };
+    check(LIMIT_1, &with(silent(25)), &[], short, &taken(&["a"]));
+    check(LIMIT_1, &with(silent(27)), &[], short, &free(&[]));
     check(2, &with(down()), &[holder("a", 7)], short, &free(&[]));
     // We do not count as down when our own kubelet is late.
     check(LIMIT_1, &[NodeView { ready: false, ..node("own") }, node("a")], &[], short, &free(&[]));

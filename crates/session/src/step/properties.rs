@@ -9,7 +9,7 @@ use schemas::DrainOrder;
 use super::sim::{Fault, Sim, pod};
 use super::*;
 use crate::OWNER;
-use crate::event::{CallError, Cordoned, NoNode, NodeList, Order, SlotError};
+use crate::event::{CallError, Cordoned, NoNode, NodeList, NodeSample, Order, SlotError};
 use crate::membership::{Facts, Mode, NodeAgent};
 use crate::record::resume;
 use crate::requests::ANSWERED;
@@ -84,6 +84,7 @@ fn any_snapshot() -> impl Strategy<Value = Arc<Snapshot>> {
 enum Draft {
     Plain(Event),
     NodesListed(bool, bool, Option<&'static str>, Result<Vec<NodeView>, CallError>),
+    NodesSampled(bool, Option<&'static str>, Option<usize>, Result<Vec<NodeView>, CallError>),
     Probed(bool, Result<Option<NodeView>, CallError>),
     Cordoned(bool, Result<Cordoned, CallError>),
     Uncordoned(bool, Result<(), String>),
@@ -111,13 +112,19 @@ fn any_draft() -> impl Strategy<Value = Draft> {
     });
     let other = any_node().prop_map(|node| NodeView { name: "peer".into(), uid: "peer".into(), ..node });
     let nodes = (any_node(), other, any::<bool>())
-        .prop_map(|(own, other, alone)| if alone { vec![own] } else { vec![own, other] });
+        .prop_map(|(own, other, alone)| if alone { vec![own] } else { vec![own, other] })
+        .boxed();
+    let sample = prop::result::maybe_err(nodes.clone(), any_trouble());
     prop_oneof![
         4 => any_requests().prop_map(|requests| Draft::Plain(Event::Requests(requests))),
         6 => any_snapshot().prop_map(|snapshot| Draft::Plain(Event::Drain(drain::Event::Snapshot(snapshot)))),
         6 => Just(Draft::Plain(Event::Tick)),
         6 => (current(), current(), any_cluster(), prop::result::maybe_err(nodes, any_trouble()))
             .prop_map(|(current, has_own, cluster, result)| Draft::NodesListed(current, has_own, cluster, result)),
+        2 => (current(), any_cluster(), prop::option::of(1..4_usize), sample)
+            .prop_map(|(current, cluster, total, result)| Draft::NodesSampled(current, cluster, total, result)),
+        2 => prop::option::weighted(0.9, any_node()).prop_map(|node| Draft::Plain(Event::OwnSeen(node))),
+        1 => Just(Draft::Plain(Event::OwnUnseen)),
         3 => (current(), prop::result::maybe_err(prop::option::of(any_node()), any_trouble()))
             .prop_map(|(current, result)| Draft::Probed(current, result)),
         6 => (current(), prop::result::maybe_err(cordoned, any_trouble()))
@@ -205,6 +212,10 @@ fn event(draft: Draft, state: &State) -> Event {
                 let own = has_own.then(|| nodes[0].clone()).ok_or_else(none);
                 NodeList { own, nodes, cluster: cluster.map(str::to_owned) }
             }),
+        },
+        Draft::NodesSampled(current, cluster, total, result) => Event::NodesSampled {
+            serial: serial(current, state.api.asked),
+            result: result.map(|nodes| NodeSample { nodes, total, cluster: cluster.map(str::to_owned) }),
         },
         Draft::Probed(current, result) => Event::Probed { serial: serial(current, state.api.asked), result },
         Draft::Cordoned(current, result) => {

@@ -7,7 +7,7 @@ use drain::storage::{AttachmentView, Attachments};
 use drain::view::{NodeView, PodId, PodView, Snapshot};
 
 use super::*;
-use crate::event::{CallError, Cordoned, NoNode, NodeList, SlotError};
+use crate::event::{CallError, Cordoned, NoNode, NodeList, NodeSample, SlotError};
 use crate::membership::Facts;
 use crate::policy::OnUnavailable;
 use crate::record::{Record, resume};
@@ -167,6 +167,7 @@ impl Sim {
                 None
             }
             Effect::ListNodes { serial } => Some(Event::NodesListed { serial, result: self.look() }),
+            Effect::SampleNodes { serial } => Some(Event::NodesSampled { serial, result: self.sample() }),
             Effect::Probe { serial } => Some(Event::Probed { serial, result: self.answer(self.own_node()) }),
             Effect::Cordon { serial } => {
                 self.done.push("cordon".into());
@@ -245,6 +246,11 @@ impl Sim {
         } else {
             Err(CallError::Denied("may not list nodes".to_owned()))
         }
+    }
+
+    fn sample(&self) -> Result<NodeSample, CallError> {
+        let NodeList { nodes, cluster, .. } = self.look()?;
+        Ok(NodeSample { total: Some(nodes.len()), nodes: nodes.into_iter().take(2).collect(), cluster })
     }
 
     pub(super) fn answer<T>(&self, value: T) -> Result<T, CallError> {

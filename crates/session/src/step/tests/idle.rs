@@ -1,4 +1,7 @@
-//! Reasons and hints while there is no request.
+//! What is asked and said while there is no request.
+
+use std::cell::Cell;
+use std::rc::Rc;
 
 use super::*;
 use crate::membership::{Facts, Mode};
@@ -69,6 +72,105 @@ fn an_idle_agent_says_what_it_cannot_see() {
         sim.faults.clear();
         sim.pass(2 * MINUTE);
         assert_eq!(words::reason(&sim.state), "nobody asks for a drain", "{what} works again");
+    }
+}
+
+/// A device at rest, whose Node is watched. Also counts the calls: samples, whole lists, reads of our Node and of the
+/// slot table.
+fn at_rest() -> (Sim, Rc<Cell<[u32; 4]>>) {
+    let mut sim = Sim::new();
+    sim.pass(2 * SECOND);
+    sim.send(Event::OwnSeen(Some(sim.own.clone())));
+    sim.pass(2 * MINUTE);
+    let calls = Rc::<Cell<[u32; 4]>>::default();
+    let counted = Rc::clone(&calls);
+    sim.observer = Some(Box::new(move |_, _, _, effects| {
+        let count = |is: fn(&&Effect) -> bool| u32::try_from(effects.iter().filter(is).count()).unwrap();
+        let [samples, lists, own, slots] = counted.get();
+        counted.set([
+            samples + count(|effect| matches!(effect, Effect::SampleNodes { .. })),
+            lists + count(|effect| matches!(effect, Effect::ListNodes { .. })),
+            own + count(|effect| matches!(effect, Effect::Probe { .. })),
+            slots + count(|effect| matches!(effect, Effect::ReadSlots { .. })),
+        ]);
+    }));
+    (sim, calls)
+}
+
+/// Six a minute were 6,000 for a thousand nodes, each with a list of a thousand nodes.
+#[test]
+fn a_device_at_rest_asks_for_next_to_nothing() {
+    let (mut sim, calls) = at_rest();
+    sim.pass(600 * MINUTE);
+    assert_eq!(calls.get(), [20, 0, 0, 10]);
+}
+
+#[test]
+fn whatever_a_drain_depends_on_ends_the_rest() {
+    let within_10_s: [(&str, fn(&mut Sim), [u32; 4]); 6] = [
+        ("the watch fails", |sim| sim.send(Event::OwnUnseen), [0, 1, 0, 0]),
+        ("our Node is gone", |sim| sim.send(Event::OwnSeen(None)), [0, 1, 0, 0]),
+        (
+            "another Node has our name",
+            |sim| sim.send(Event::OwnSeen(Some(NodeView { uid: "new".into(), ..sim.own.clone() }))),
+            [0, 1, 0, 0],
+        ),
+        (
+            "EVE says that the device is in no cluster",
+            |sim| sim.send(Event::Facts(Facts { eve_config_valid: Some(false), ..sim.facts })),
+            [1, 0, 0, 0],
+        ),
+        ("somebody asks for a drain", Sim::reboot, [0, 1, 2, 0]),
+        ("nothing", |_| {}, [0; 4]),
+    ];
+    for (what, happens, expected) in within_10_s {
+        let (mut sim, calls) = at_rest();
+        sim.policy.slots_limit = 0;
+        happens(&mut sim);
+        sim.pass(10 * SECOND);
+        assert_eq!(calls.get()[1..3], expected[1..3], "{what}");
+        assert!(calls.get()[0] >= expected[0], "{what}");
+    }
+    let at_the_next_sample: [(&str, fn(&mut Sim)); 3] = [
+        ("a node has come", |sim| {
+            let new = NodeView { name: "new".into(), uid: "new".into(), ..sim.others[0].clone() };
+            sim.others.push(new);
+        }),
+        ("a node has gone", |sim| sim.others.truncate(1)),
+        ("another cluster", |sim| sim.cluster = Some("second".into())),
+    ];
+    for (what, happens) in at_the_next_sample {
+        let (mut sim, calls) = at_rest();
+        let second = NodeView { name: "second".into(), uid: "second".into(), ..sim.others[0].clone() };
+        sim.others.push(second);
+        sim.pass(60 * MINUTE);
+        calls.set([0; 4]);
+        happens(&mut sim);
+        sim.pass(31 * MINUTE);
+        assert!(calls.get()[1] > 0, "{what}: {:?}", calls.get());
+        let known: Vec<&str> = sim.state.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(known.len(), sim.others.len() + 1, "{what}: {known:?}");
+    }
+}
+
+/// The device goes down without a drain if it takes itself for the only one, or if nobody can take its pods.
+#[test]
+fn what_nobody_would_tell_is_asked_for_each_minute() {
+    let cases: [(&str, fn(&mut Sim)); 3] = [
+        ("no other node can take pods", |sim| sim.others[0].cordoned = true),
+        ("the only node", |sim| sim.others.clear()),
+        ("our Node may not be watched", |sim| sim.send(Event::OwnUnseen)),
+    ];
+    for (what, happens) in cases {
+        let (mut sim, calls) = at_rest();
+        happens(&mut sim);
+        sim.pass(31 * MINUTE);
+        calls.set([0; 4]);
+        for _ in 0..90 {
+            happens(&mut sim);
+            sim.pass(20 * SECOND);
+        }
+        assert_eq!(calls.get()[1], 30, "{what}: {:?}", calls.get());
     }
 }
 

@@ -562,7 +562,7 @@ fn an_entry_of_ours_that_comes_back_unseen_is_given_back() {
         sim.pass(70 * SECOND);
         sim.others_hold(&["own"]);
         sim.set(Fault::Unreachable, false);
-        sim.pass(if is_away_meanwhile { MINUTE } else { 11 * MINUTE });
+        sim.pass(if is_away_meanwhile { MINUTE } else { 46 * MINUTE });
         assert_eq!(sim.holders(), [""; 0], "away meanwhile: {is_away_meanwhile}");
     }
 }
