@@ -269,7 +269,10 @@ impl Performer {
     async fn next_event(&mut self) -> Event {
         let slots = async {
             match &mut self.slot_watch {
-                Some((watch, _)) => watch.changed().await,
+                Some((watch, _)) => match watch.changed().await {
+                    Ok(table) => Event::SlotsSeen(slots::slot_table(table)),
+                    Err(_) => Event::SlotsUnseen,
+                },
                 None => pending().await,
             }
         };
@@ -290,7 +293,7 @@ impl Performer {
         };
         tokio::select! {
             Some(event) = self.events.recv() => event,
-            () = slots => Event::SlotsChanged,
+            event = slots => event,
             event = own => event,
             // Any event makes the loop publish; this one carries nothing else.
             () = self.preflight.changed() => Event::Tick,

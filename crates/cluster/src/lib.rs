@@ -53,6 +53,7 @@ mod discovery;
 mod exec_plugin;
 mod list;
 mod node_facts;
+mod object_watch;
 mod objects;
 mod operation;
 mod pace;

@@ -32,7 +32,12 @@ pub fn retry_after(after: Duration) -> Duration {
 /// The pause, extended by up to a quarter, so that pods which were refused together are not tried again together. The
 /// extension is derived from the pod's UID, so that decisions are repeatable.
 pub(crate) fn spread_out(pause: Duration, tries: u32, uid: &str) -> Duration {
-    pause.saturating_add(pause.min(LONGEST_SPREAD).mul_f64(spread(uid, tries) / 4.0))
+    pause.saturating_add(within(pause.min(LONGEST_SPREAD) / 4, tries, uid))
+}
+
+/// A part of this span, derived from the UID and the count of tries.
+pub fn within(span: Duration, tries: u32, uid: &str) -> Duration {
+    span.mul_f64(spread(uid, tries))
 }
 
 /// A number in 0..1, derived from the UID and the count of tries (FNV-1a).

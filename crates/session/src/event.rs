@@ -68,8 +68,10 @@ pub enum Event {
         /// The slot table as it is now, or why it could not be read or written.
         result: Result<SlotTable, SlotError>,
     },
-    /// The slot table was changed, as its watch says.
-    SlotsChanged,
+    /// The slot table, as its watch shows it now; the default if there is none.
+    SlotsSeen(SlotTable),
+    /// The watch on the slot table has failed: the table may change unseen until the next [`Event::SlotsSeen`].
+    SlotsUnseen,
     /// The answer to [`crate::Effect::AskHealth`].
     Health {
         /// The effect's serial.
@@ -107,7 +109,8 @@ impl Event {
             | Self::Facts(_)
             | Self::OwnSeen(_)
             | Self::OwnUnseen
-            | Self::SlotsChanged
+            | Self::SlotsSeen(_)
+            | Self::SlotsUnseen
             | Self::Override(_)
             | Self::OverrideTaken { .. }
             | Self::Drain(_)

@@ -24,8 +24,7 @@ const RENEW: Duration = Duration::from_mins(1);
 /// doubles for as long as nothing comes of it, up to [`AGAIN`].
 const AFTER_OTHERS: Duration = Duration::from_millis(200);
 
-/// Longest pause before the table is read again. Also the pause while all slots are taken and no change is seen, because
-/// the watch on the table may be late.
+/// Longest pause before the table is read again. Also the pause while all slots are taken and the table is not watched.
 const AGAIN: Duration = Duration::from_secs(15);
 
 /// A node that needs nothing from the table reads its changes at most so often: holders change it every minute.
@@ -37,6 +36,16 @@ const READ_AGAIN: Duration = Duration::from_mins(45);
 
 /// A list of nodes that is older does not show that a node is in service.
 const LIST_LASTS: Duration = Duration::from_mins(2);
+
+/// A list of nodes of which the answer is older does not decide about a slot: other nodes may be down since.
+const LIST_DECIDES: Duration = Duration::from_secs(5);
+
+/// A slot that becomes free is tried for within so much time for each node of the cluster, and within [`LONGEST_SPREAD`]:
+/// only a few of those that wait for it ask for it before one of them has it.
+const SPREAD: Duration = Duration::from_millis(20);
+
+/// The longest time for that.
+const LONGEST_SPREAD: Duration = Duration::from_secs(10);
 
 /// A node in service that has not written its entry for this long may have been passed over, by a node that may have
 /// released its own slot since; an entry that is younger cannot have been, whatever another node says. It is shorter than
@@ -61,6 +70,8 @@ pub struct SlotLease {
     pub observed: Observations,
     /// The nodes that hold the slots that this node waits for; empty if it does not wait, or they are not known.
     pub taken_by: Vec<String>,
+    /// The nodes that had an entry when that was decided.
+    taken_with: Vec<String>,
     /// Whether other nodes had a slot when the API server last answered.
     pub others: OtherHolders,
     /// The other nodes of the last list.
@@ -77,8 +88,12 @@ pub struct SlotLease {
     is_doubtful: bool,
     /// A list of nodes that was asked for after this serial is newer than the table.
     known_at: u32,
-    /// The table was changed since it was last asked for.
+    /// The table was changed since it was last asked for, or may have been.
     is_outdated: bool,
+    /// The table as its watch shows it; `None` while the watch does not live.
+    watched: Option<SlotTable>,
+    /// When this node tries for a slot that has become free.
+    try_at: Option<Moment>,
     in_flight: Option<Call>,
     /// When the table was last asked for.
     read_at: Moment,
@@ -97,6 +112,8 @@ struct Call {
     /// The purpose of a write; `None` if the call is a read.
     writes: Option<Wanted>,
     sent_at: Moment,
+    /// The watch has shown the table meanwhile: the answer may be older.
+    is_overtaken: bool,
 }
 
 /// What the session needs from the slot table.
@@ -157,8 +174,8 @@ impl SlotLease {
 
     /// Names of the nodes that have a slot, as far as is known.
     pub fn holders(&self) -> Vec<String> {
-        let known = self.table.as_ref().map(SlotTable::names).unwrap_or_default();
-        if known.is_empty() { self.taken_by.clone() } else { known }
+        let known = || self.table.as_ref().map(SlotTable::names).unwrap_or_default();
+        if self.taken_by.is_empty() { known() } else { self.taken_by.clone() }
     }
 
     /// True if the table was read or written at least once in this process.
@@ -169,6 +186,18 @@ impl SlotLease {
     /// True if the table is not known, or was changed since it was read.
     pub(crate) fn is_unknown(&self) -> bool {
         self.table.is_none() || self.is_outdated
+    }
+
+    /// True if the table is known, and a change of it is seen without a call.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched.is_some() && !self.is_unknown()
+    }
+
+    /// True if entries of other nodes take all slots of the table, which is watched: a slot that becomes free is seen. One
+    /// that a node without an entry takes, because it is not Ready, is not.
+    pub(crate) fn will_be_seen_free(&self, own: Option<&NodeView>, policy: &Policy) -> bool {
+        let is_full = |(table, own)| !has_room(table, own, policy);
+        self.is_watched() && self.table.as_ref().zip(own).is_some_and(is_full)
     }
 
     /// True if it is time to renew the entry, or to read the table again.
@@ -191,14 +220,50 @@ impl SlotLease {
         self.in_flight.map(|call| call.serial)
     }
 
-    /// Notes that the table was changed. A node that waits for a slot reads it again.
+    /// Notes the table as its watch shows it. One that is newer than what is known needs no read.
+    pub(crate) fn seen(
+        &mut self,
+        table: &SlotTable,
+        is_waiting: bool,
+        nodes: Nodes<'_>,
+        context: &StepContext<'_>,
+    ) {
+        self.watched = Some(table.clone());
+        if let Some(call) = &mut self.in_flight {
+            call.is_overtaken = true;
+        } else if !self.agrees_with_watch(nodes, context) {
+            self.changed(is_waiting, nodes.own, context);
+        }
+    }
+
+    /// Notes that the watch on the table has failed, or is over. True if it lived.
+    pub(crate) fn unseen(&mut self) -> bool {
+        self.watched.take().is_some()
+    }
+
+    /// Takes the table over from its watch, if that is newer. False if it cannot be seen which of them is: the table was
+    /// deleted, or restored from a backup.
+    fn agrees_with_watch(&mut self, nodes: Nodes<'_>, context: &StepContext<'_>) -> bool {
+        let (Some(table), Some(watched)) = (&self.table, &self.watched) else { return false };
+        if !table.is_before(watched) {
+            let is_same = table.uid == watched.uid && table.version == watched.version;
+            return is_same || watched.is_before(table);
+        }
+        let watched = watched.clone();
+        self.is_outdated = false;
+        self.next = context.now;
+        self.read_content(&watched, nodes, context);
+        true
+    }
+
+    /// Notes that the table was changed, or may have been.
     pub(crate) fn changed(&mut self, is_waiting: bool, own: Option<&NodeView>, context: &StepContext<'_>) {
         let soon = context.now + pause(1, own, context);
         if !is_waiting {
             self.is_outdated = true;
             self.next = self.next.max(soon).max(self.read_at + AT_REST);
         } else if self.in_flight.is_none() {
-            self.table = None;
+            self.is_outdated = true;
             let spaced = soon.max(self.read_at + pause(self.in_vain, own, context));
             self.next = if self.next > context.now { self.next.min(spaced) } else { spaced };
         }
@@ -209,6 +274,9 @@ impl SlotLease {
         self.observed.see_nodes(nodes.all, context.now);
         self.observed.see_out(nodes.all, context.policy.slots_group.as_deref());
         self.listed_at = context.now;
+        if let Some(table) = self.table.as_ref().filter(|_| self.is_watched()) {
+            self.observed.see_table(table, Some(nodes.all), context.now);
+        }
         self.read_if_old(is_waiting, nodes.own, context);
         self.see_others(nodes, context);
     }
@@ -220,8 +288,8 @@ impl SlotLease {
         own: Option<&NodeView>,
         context: &StepContext<'_>,
     ) {
-        if !is_waiting && context.now.since(self.read_at) >= READ_AGAIN {
-            self.changed(false, own, context);
+        if context.now.since(self.read_at) >= READ_AGAIN {
+            self.changed(is_waiting, own, context);
         }
     }
 
@@ -280,7 +348,6 @@ impl SlotLease {
         match result {
             Ok(table) => {
                 self.known(call, table, nodes, renews, context);
-                self.see_others(nodes, context);
             }
             Err(call_error) => {
                 self.table = None;
@@ -311,21 +378,30 @@ impl SlotLease {
             self.is_doubtful &= call.writes != Some(Wanted::Take);
             self.in_vain = 0;
         }
-        let written = nodes.own.and_then(|own| table.written_by(own));
-        self.passed_over_by = written.map(|entry| table.passed_over_by(entry)).unwrap_or_default();
-        self.is_doubtful |=
-            self.is_old(context.now) && written.is_some_and(|entry| table.is_passed_over(entry));
-        let is_recent = context.now.since(self.listed_at) < LIST_LASTS;
-        self.observed.see_table(table, if is_recent { nodes.all } else { &[] }, context.now);
-        self.known_at = context.serial();
         self.error.clear();
         self.next = context.now;
         // A renewal that is due stays due after a read; otherwise the next read is due in one minute.
         if call.writes.is_some() || !renews {
             self.renew_at = context.now + RENEW;
         }
-        self.table = Some(table.clone());
+        self.read_content(table, nodes, context);
         self.confirmed |= call.writes == Some(Wanted::Confirm);
+        if !self.agrees_with_watch(nodes, context) && call.is_overtaken {
+            self.is_outdated = true;
+            self.next = self.read_at + AT_REST;
+        }
+    }
+
+    fn read_content(&mut self, table: &SlotTable, nodes: Nodes<'_>, context: &StepContext<'_>) {
+        let written = nodes.own.and_then(|own| table.written_by(own));
+        self.passed_over_by = written.map(|entry| table.passed_over_by(entry)).unwrap_or_default();
+        self.is_doubtful |=
+            self.is_old(context.now) && written.is_some_and(|entry| table.is_passed_over(entry));
+        let is_recent = context.now.since(self.listed_at) < LIST_LASTS;
+        self.observed.see_table(table, is_recent.then_some(nodes.all), context.now);
+        self.known_at = context.serial();
+        self.table = Some(table.clone());
+        self.see_others(nodes, context);
     }
 
     /// A try gave us nothing: the next one follows after a longer pause.
@@ -338,6 +414,7 @@ impl SlotLease {
     pub(crate) fn rest(&mut self) {
         self.taken_by.clear();
         self.in_vain = 0;
+        self.try_at = None;
     }
 
     /// Starts the call that is due, if none is in flight. `is_in_service`: this drain has not cordoned the node yet.
@@ -358,6 +435,7 @@ impl SlotLease {
         };
         match wanted {
             Wanted::Knowledge => self.read(context),
+            Wanted::Take if self.is_outdated => self.read(context),
             Wanted::Take => self.take(&table, own, nodes, boot_id, context),
             Wanted::GiveBack => self.write(&table, own, wanted, None, context),
             Wanted::Confirm | Wanted::Renew => {
@@ -386,7 +464,7 @@ impl SlotLease {
 
     fn read(&mut self, context: &mut StepContext<'_>) -> Pursued {
         let serial = context.send(|serial| Effect::ReadSlots { serial });
-        self.in_flight = Some(Call { serial, writes: None, sent_at: context.now });
+        self.in_flight = Some(Call { serial, writes: None, sent_at: context.now, is_overtaken: false });
         self.read_at = context.now;
         self.is_outdated = false;
         Pursued::Waits
@@ -403,9 +481,14 @@ impl SlotLease {
         boot_id: &str,
         context: &mut StepContext<'_>,
     ) -> Pursued {
-        if nodes.asked <= self.known_at {
+        let is_new = nodes.asked > self.known_at && context.now.since(self.listed_at) < LIST_DECIDES;
+        if !is_new && self.is_watched() && !self.taken_by.is_empty() {
+            return self.wait(table, own, nodes, context);
+        }
+        if !is_new {
             return Pursued::NeedsList;
         }
+        self.try_at = None;
         match self.group(table, nodes.all, context.policy).admit(own, context.now) {
             Admission::Free(passed_over) => {
                 self.taken_by.clear();
@@ -413,12 +496,34 @@ impl SlotLease {
                 self.write(table, own, Wanted::Take, Some(entry), context)
             }
             Admission::Taken(by) => {
-                (self.taken_by, self.table) = (by, None);
+                (self.taken_by, self.taken_with) = (by, table.names());
+                if self.is_watched() {
+                    return Pursued::Waits;
+                }
                 self.in_vain = self.in_vain.saturating_add(1);
+                self.is_outdated = true;
                 self.next = context.now + AGAIN;
                 Pursued::At(self.next)
             }
         }
+    }
+
+    /// Waits for a slot while the table is watched. A new list of nodes is worth its cost if the table has entries of other
+    /// nodes than when the last list did not give this node a slot, and has room.
+    fn wait(
+        &mut self,
+        table: &SlotTable,
+        own: &NodeView,
+        nodes: Nodes<'_>,
+        context: &StepContext<'_>,
+    ) -> Pursued {
+        if !has_room(table, own, context.policy) || table.names() == self.taken_with {
+            self.try_at = None;
+            return Pursued::Waits;
+        }
+        let spread = spread(nodes.all.len(), own, context);
+        let at = *self.try_at.get_or_insert(context.now + spread);
+        if context.now < at { Pursued::At(at) } else { Pursued::NeedsList }
     }
 
     fn group<'a>(&'a self, table: &'a SlotTable, nodes: &'a [NodeView], policy: &'a Policy) -> Group<'a> {
@@ -438,9 +543,21 @@ impl SlotLease {
     ) -> Pursued {
         let (based_on, node) = (table.version.clone(), own.name.clone());
         let serial = context.send(|serial| Effect::WriteSlots { serial, based_on, node, entry });
-        self.in_flight = Some(Call { serial, writes: Some(wanted), sent_at: context.now });
+        self.in_flight =
+            Some(Call { serial, writes: Some(wanted), sent_at: context.now, is_overtaken: false });
         Pursued::Waits
     }
+}
+
+/// True if the entries of other nodes leave a slot.
+fn has_room(table: &SlotTable, own: &NodeView, policy: &Policy) -> bool {
+    table.others(own).count() < usize::try_from(policy.slots_limit).unwrap_or(usize::MAX)
+}
+
+/// The time after which this node, one of so many, tries for a slot that has become free.
+fn spread(nodes: usize, own: &NodeView, context: &StepContext<'_>) -> Duration {
+    let longest = SPREAD.saturating_mul(u32::try_from(nodes).unwrap_or(u32::MAX)).min(LONGEST_SPREAD);
+    drain::retry::within(longest, context.serial(), &own.uid)
 }
 
 /// The pause after so many tries in vain, a little different for each node.

@@ -136,6 +136,13 @@ impl SlotTable {
         }
     }
 
+    /// True if `later` is certainly what became of this table. A `resourceVersion` only grows while an API server keeps
+    /// its data.
+    pub(crate) fn is_before(&self, later: &Self) -> bool {
+        let number = |table: &Self| table.version.as_ref().and_then(|version| version.parse::<u64>().ok());
+        self.uid == later.uid && number(self).zip(number(later)).is_some_and(|(before, after)| before < after)
+    }
+
     /// Names of the nodes that hold a slot, or may hold one. Whether a node that was passed over still holds one is known
     /// to that node alone.
     pub fn names(&self) -> Vec<String> {
@@ -241,19 +248,26 @@ impl Observations {
         }
     }
 
-    /// Notes the entries; `nodes` is a list of all nodes of now, empty if there is none.
-    pub fn see_table(&mut self, table: &SlotTable, nodes: &[NodeView], now: Moment) {
-        let mut still = BTreeMap::new();
+    /// Notes the entries; `nodes` is a list of all nodes of now. Without one, it is not known which node is in service, and
+    /// no entry stands still for longer.
+    pub fn see_table(&mut self, table: &SlotTable, nodes: Option<&[NodeView]>, now: Moment) {
+        let mut before = std::mem::take(&mut self.still);
         for holder in &table.holders {
-            if nodes.iter().any(|node| node.name == holder.node && is_in_service(node)) {
-                let seen =
-                    |still: &&Unrenewed| still.node_uid == holder.node_uid && still.renewal == holder.renewal;
-                let since = self.still.get(&holder.node).filter(seen).map_or(now, |still| still.since);
-                let (node_uid, renewal) = (holder.node_uid.clone(), holder.renewal);
-                still.insert(holder.node.clone(), Unrenewed { node_uid, renewal, since, until: now });
-            }
+            let seen =
+                |still: &Unrenewed| still.node_uid == holder.node_uid && still.renewal == holder.renewal;
+            let known = before.remove(&holder.node).filter(seen);
+            let is_serving = |node: &NodeView| node.name == holder.node && is_in_service(node);
+            let still = match nodes {
+                None => known,
+                Some(nodes) => nodes.iter().any(is_serving).then(|| Unrenewed {
+                    node_uid: holder.node_uid.clone(),
+                    renewal: holder.renewal,
+                    since: known.map_or(now, |still| still.since),
+                    until: now,
+                }),
+            };
+            self.still.extend(still.map(|still| (holder.node.clone(), still)));
         }
-        self.still = still;
         if self.last.is_lost_in(table) {
             for Holder { node, node_uid, boot_id, .. } in std::mem::take(&mut self.last.holders) {
                 self.lost.insert(node, LostEntry { node_uid, boot_id, ready_since: None });

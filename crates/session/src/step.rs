@@ -30,7 +30,7 @@ use crate::{OWNER, attempting, complete, cordoning, elsewhere, forced, precondit
 /// Two attempts begin at least so far apart, also with `drain.retry-pause = "0s"`: one that fails at once does not use up the others.
 const ATTEMPTS_APART: Duration = Duration::from_secs(30);
 
-/// Longest time for which our Node is not asked for after its watch has failed, but for a quarter more that differs from
+/// Longest time for which the server is not asked after a watch has failed, but for a quarter more that differs from
 /// node to node: a server that ends ends the watches of all nodes.
 const UNSEEN_FOR: Duration = Duration::from_secs(4);
 
@@ -60,6 +60,9 @@ pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (St
     if !state.wants_own_watch() {
         state.watched_uid = None;
     }
+    if !state.wants_slot_watch() {
+        state.slots.unseen();
+    }
     wants::remember(&mut state, policy);
     let wakes = pursue(&mut state, &mut context);
     state.serial = context.serial();
@@ -82,11 +85,8 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
         Event::Facts(facts) => note_facts(state, *facts, context.now),
         Event::NodesSampled { serial, result } => sampled(state, *serial, result, context),
         Event::OwnSeen(node) => own_seen(state, node.as_ref(), context.now),
-        Event::OwnUnseen if state.watched_uid.take().is_none() => {}
-        Event::OwnUnseen => {
-            let uid = state.own.as_ref().map(|own| own.uid.as_str()).unwrap_or_default();
-            state.api.ask_by(context.now + drain::retry::pause(context.serial(), Some(UNSEEN_FOR), uid));
-        }
+        Event::OwnUnseen if state.watched_uid.take().is_some() => ask_soon(state, context),
+        Event::OwnUnseen => {}
         Event::NodesListed { serial, result } => looked(state, *serial, result, context),
         Event::Probed { serial, result } => {
             reached(state, *serial, result.as_ref().err(), context);
@@ -118,7 +118,13 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
             let nodes = Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked };
             slots.answered(*serial, result, nodes, renews, context);
         }
-        Event::SlotsChanged => table_may_have_changed(state, context),
+        Event::SlotsSeen(table) => {
+            let is_waiting = state.is_waiting_for_slot();
+            let State { slots, own, nodes, nodes_asked, .. } = state;
+            let nodes = Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked };
+            slots.seen(table, is_waiting, nodes, context);
+        }
+        Event::SlotsUnseen => slots_unseen(state, context),
         Event::Health { serial, result } => state.health.answered(*serial, result, context),
         Event::Override(order) => {
             // The order has to be in the record before its file is renamed.
@@ -153,6 +159,22 @@ fn own_seen(state: &mut State, seen: Option<&NodeView>, now: Moment) {
         // It is gone, or another one has its name: only a list shows which Node is this machine.
         None => state.api.ask_by(now),
     }
+}
+
+/// Notes that the watch on the slot table has failed. A node that waits for a slot reads the table from now on.
+fn slots_unseen(state: &mut State, context: &StepContext<'_>) {
+    if state.slots.unseen() {
+        if state.is_waiting_for_slot() {
+            table_may_have_changed(state, context);
+        }
+        ask_soon(state, context);
+    }
+}
+
+/// A watch has failed: the server may be away.
+fn ask_soon(state: &mut State, context: &StepContext<'_>) {
+    let uid = state.own.as_ref().map(|own| own.uid.as_str()).unwrap_or_default();
+    state.api.ask_by(context.now + drain::retry::pause(context.serial(), Some(UNSEEN_FOR), uid));
 }
 
 /// Notes that the slot table has to be read again.
@@ -251,7 +273,7 @@ fn membership(state: &mut State, listed: Option<Listed>) {
 
 /// Notes the answer to a list or a probe.
 fn reached(state: &mut State, serial: u32, call_error: Option<&CallError>, context: &mut StepContext<'_>) {
-    let next = context.now + wants::pause_between_looks(state, call_error.is_some());
+    let next = context.now + wants::pause_between_looks(state, call_error.is_some(), context.policy);
     state.api.answered(serial, next);
     state.nodes_error.is_elsewhere = matches!(call_error, Some(CallError::Elsewhere(_)));
     match call_error {

@@ -21,8 +21,14 @@ const BUSY: Duration = Duration::from_secs(5);
 /// Pause between two lists or probes while nothing is done, but a change would not be seen otherwise.
 const QUIET: Duration = Duration::from_mins(1);
 
-/// Pause between two samples of the nodes at rest: a thousand agents must cost an API server next to nothing.
+/// Pause between two samples of the nodes at rest, but for up to a quarter more, so that agents do not ask together: a
+/// thousand of them must cost an API server next to nothing.
 const REST: Duration = Duration::from_mins(30);
+
+/// Pause between two lists while this node waits for a slot and would see that one becomes free, but for up to a quarter
+/// more: nodes that hold a slot
+/// and do not need it any more are found out by lists.
+const QUEUED: Duration = Duration::from_mins(7);
 
 /// What the next call has to read.
 pub(crate) fn look(state: &State) -> Look {
@@ -57,18 +63,25 @@ fn is_at_rest(state: &State) -> bool {
 }
 
 /// The pause before the next list or probe. `failed`: the last one had no result.
-pub(crate) fn pause_between_looks(state: &State, failed: bool) -> Duration {
+pub(crate) fn pause_between_looks(state: &State, failed: bool, policy: &Policy) -> Duration {
     let is_return_unseen = || state.is_return_due() && !state.is_own_watched();
     let is_restless = || failed || state.member_now() == Member::Unknown || is_return_unseen();
+    let is_queued = state.is_waiting_for_slot() && state.slots.is_watched() && state.is_own_watched();
     let is_busy = match &state.phase {
+        Phase::Waiting(_) if is_queued => is_restless(),
         Phase::Waiting(_) | Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => true,
         // An answer that no operator has ordered may have to be taken back.
         Phase::Complete { outcome, .. } => *outcome != Outcome::Forced || is_restless(),
         Phase::Idle | Phase::Failed(_) => is_restless(),
     };
+    let spread = |pause: Duration| {
+        let uid = state.own.as_ref().map(|own| own.uid.as_str()).unwrap_or_default();
+        pause + drain::retry::within(pause / 4, state.serial, uid)
+    };
     match &state.phase {
         _ if is_busy => BUSY,
-        Phase::Idle | Phase::Failed(_) if is_at_rest(state) => REST,
+        Phase::Waiting(_) if state.slots.will_be_seen_free(state.own.as_ref(), policy) => spread(QUEUED),
+        Phase::Idle | Phase::Failed(_) if is_at_rest(state) => spread(REST),
         Phase::Idle
         | Phase::Failed(_)
         | Phase::Waiting(_)

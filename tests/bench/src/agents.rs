@@ -39,8 +39,14 @@ const AT_A_TIME: usize = 10;
 /// Time that the agents are left alone before they are measured.
 const SETTLE: Duration = Duration::from_mins(1);
 
-/// The longest time for which another state than idle is measured.
+/// After its start an agent looks a second time after a minute, and then every half hour.
+const SETTLE_AT_REST: Duration = Duration::from_mins(3);
+
+/// The longest time for which a state is measured in which agents do the same within a minute.
 const LONGEST: Duration = Duration::from_mins(3);
+
+/// The longest time for waiting agents, which list the nodes every 7 to 9 min.
+const LONGEST_WAIT: Duration = Duration::from_mins(9);
 
 /// Seconds after which an overloaded server wants to be asked again.
 const RETRY_AFTER: u32 = 30;
@@ -55,7 +61,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 const REQUEST: &str = "{\"RequestedAt\":\"2026-08-22T16:10:11Z\",\"RequestedBy\":2,\"Context\":\"bench\"}";
 
 /// Measures `count` agents in these states: idle for `time`, the others for the same time, but not longer than
-/// [`LONGEST`]. If a state fails, the error contains the tables of those before it.
+/// [`LONGEST`] or [`LONGEST_WAIT`]. If a state fails, the error contains the tables of those before it.
 pub(crate) fn run(count: u32, time: Duration, states: &[State]) -> Result<String> {
     let program = crate::program()?;
     let plane = ControlPlane::shared()?;
@@ -80,6 +86,11 @@ fn measure(
     began: Now,
     report: &mut Report,
 ) -> Result<()> {
+    let (settle, time) = match state {
+        State::Idle => (SETTLE_AT_REST, time),
+        State::Waiting => (SETTLE, time.min(LONGEST_WAIT)),
+        State::Draining | State::Overloaded | State::Away => (SETTLE, time.min(LONGEST)),
+    };
     match state {
         State::Idle => {}
         State::Draining => return report.add_drain(PODS, &fleet.hold_slot()?),
@@ -87,8 +98,7 @@ fn measure(
         State::Overloaded => fleet.overload()?,
         State::Away => fleet.proxy.cut(),
     }
-    rest(SETTLE);
-    let time = if state == State::Idle { time } else { time.min(LONGEST) };
+    rest(settle);
     report.add(&format!("{state:?}").to_lowercase(), &fleet.watch(time, began)?)?;
     fleet.mend()
 }

@@ -30,9 +30,9 @@ fn observed(nodes: &[NodeView], table: &SlotTable, since: Duration) -> Observati
     let mut observed = Observations::default();
     let then = NOW.before(since);
     observed.see_nodes(nodes, then);
-    observed.see_table(table, nodes, then);
+    observed.see_table(table, Some(nodes), then);
     observed.see_nodes(nodes, NOW);
-    observed.see_table(table, nodes, NOW);
+    observed.see_table(table, Some(nodes), NOW);
     observed
 }
 
@@ -179,7 +179,7 @@ fn what_stands_in_the_place_of_another_node_is_never_ours() {
     for minute in 0..8 {
         let place = [holder("own", minute), forged.clone()];
         observed.see_nodes(&all, Moment(minute * 60_000));
-        observed.see_table(&table(&place), &all, Moment(minute * 60_000));
+        observed.see_table(&table(&place), Some(&all), Moment(minute * 60_000));
     }
     assert!(!observed.stands_still("own"));
 }
@@ -210,7 +210,7 @@ fn standing_still_begins_anew_with_each_renewal_and_each_interruption() {
     let minutes = |count: u64| Moment(count * 60_000);
     let still = |observed: &Observations| observed.stands_still("a");
     let see = |observed: &mut Observations, renewal, at| {
-        observed.see_table(&table(&[holder("a", renewal)]), &nodes, minutes(at));
+        observed.see_table(&table(&[holder("a", renewal)]), Some(&nodes), minutes(at));
     };
     let mut observed = Observations::default();
     see(&mut observed, 1, 0);
@@ -230,7 +230,7 @@ fn standing_still_begins_anew_with_each_renewal_and_each_interruption() {
     observed.see_nodes(&nodes, minutes(60));
     assert!(!still(&observed), "an entry that was not read meanwhile is not known to be unchanged");
     see(&mut observed, 3, 60);
-    observed.see_table(&table(&[]), &nodes, minutes(61));
+    observed.see_table(&table(&[]), Some(&nodes), minutes(61));
     assert!(!still(&observed), "nothing is kept of entries that are gone");
 }
 
@@ -243,8 +243,8 @@ fn what_was_lost_with_the_table_counts_until_its_node_is_back() {
     let in_boot = |boot: &str| NodeView { boot_id: boot.into(), ..node("a") };
     let lost_with = |after: &SlotTable| {
         let mut observed = Observations::default();
-        observed.see_table(&before, &[], minutes(0));
-        observed.see_table(after, &[], minutes(0));
+        observed.see_table(&before, Some(&[]), minutes(0));
+        observed.see_table(after, Some(&[]), minutes(0));
         observed
     };
     // The table after it, and whether the entries were lost with the one before.
@@ -259,10 +259,10 @@ fn what_was_lost_with_the_table_counts_until_its_node_is_back() {
     for (after, is_lost) in &tables {
         let mut restarted = KnownHolders::default();
         let mut observed = Observations::default();
-        observed.see_table(&before, &[], minutes(0));
+        observed.see_table(&before, Some(&[]), minutes(0));
         observed.write_down(&mut restarted);
         let mut resumed = Observations::resumed(&restarted);
-        resumed.see_table(after, &[], minutes(0));
+        resumed.see_table(after, Some(&[]), minutes(0));
         for observed in [lost_with(after), resumed] {
             let lost: Vec<_> = observed.lost().filter(|node| *node != "own").collect();
             assert_eq!(!lost.is_empty(), *is_lost, "{after:?}");
@@ -304,10 +304,10 @@ fn a_node_that_was_seen_cordoned_counts_although_its_entry_was_never_seen() {
     let at = |version: &str| SlotTable { version: Some(version.into()), ..table(&[]) };
     for before in [at("100"), SlotTable::default()] {
         let mut observed = Observations::default();
-        observed.see_table(&before, &[], NOW);
+        observed.see_table(&before, Some(&[]), NOW);
         let cordoned = NodeView { cordoned: true, cordoned_by: Some(OWNER.into()), ..node("a") };
         observed.see_out(&[node("own"), cordoned], None);
-        observed.see_table(&at("99"), &[], NOW);
+        observed.see_table(&at("99"), Some(&[]), NOW);
         assert_eq!(observed.lost().collect::<Vec<_>>(), ["a"], "{before:?}");
     }
 }

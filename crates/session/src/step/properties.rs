@@ -133,7 +133,8 @@ fn any_draft() -> impl Strategy<Value = Draft> {
             .prop_map(|(current, ok)| Draft::Uncordoned(current, if ok { Ok(()) } else { Err("e".into()) })),
         8 => (current(), prop::result::maybe_err(entries(), any::<bool>()))
             .prop_map(|(current, result)| Draft::Slots(current, result)),
-        1 => Just(Draft::Plain(Event::SlotsChanged)),
+        2 => entries().prop_map(|entries| Draft::Plain(Event::SlotsSeen(table(entries)))),
+        1 => Just(Draft::Plain(Event::SlotsUnseen)),
         4 => (current(), prop::bool::weighted(0.8)).prop_map(|(current, ok)| Draft::Health(current, ok)),
         1 => (current(), prop::result::maybe_err(any::<bool>(), Just("e".to_owned())))
             .prop_map(|(current, result)| Draft::Adopted(current, result)),

@@ -1,6 +1,8 @@
 //! A small simulated cluster with its own clock, in which the scenarios run.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use drain::cordon::Ownerless;
 use drain::storage::{AttachmentView, Attachments};
@@ -121,6 +123,27 @@ impl Sim {
         };
         sim.send(Event::Facts(sim.facts));
         sim
+    }
+
+    /// Counts the calls from now on: samples and lists of nodes, reads of our Node, reads and writes of the slot table.
+    pub(super) fn count_calls(&mut self) -> Rc<Cell<[u32; 5]>> {
+        let calls = Rc::<Cell<[u32; 5]>>::default();
+        let counted = Rc::clone(&calls);
+        self.observer = Some(Box::new(move |_, _, _, effects| {
+            let mut calls = counted.get();
+            for effect in effects {
+                match effect {
+                    Effect::SampleNodes { .. } => calls[0] += 1,
+                    Effect::ListNodes { .. } => calls[1] += 1,
+                    Effect::Probe { .. } => calls[2] += 1,
+                    Effect::ReadSlots { .. } => calls[3] += 1,
+                    Effect::WriteSlots { .. } => calls[4] += 1,
+                    _ => {}
+                }
+            }
+            counted.set(calls);
+        }));
+        calls
     }
 
     pub(super) fn send(&mut self, event: Event) {

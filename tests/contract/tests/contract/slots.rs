@@ -128,22 +128,18 @@ pub(crate) async fn a_watch_tells_what_others_do(target: &Target) -> Result<()> 
     let (cluster, map) = (place.caller().cluster(), map_of(&place));
     let other = target.client(&format!("{}-other", place.namespace)).await?;
     let mut watch = SlotWatch::start(cluster, &map, &std::sync::Arc::default());
-    watch.changed().await;
-    assert_eq!(read_slots(cluster, &map).await?, Slots::default());
+    assert_eq!(watch.changed().await?, Slots::default());
 
     let first = write_slots(other.cluster(), &map, None, "a", Some(&holder("a", 1))).await?;
-    watch.changed().await;
-    assert_eq!(read_slots(cluster, &map).await?, first);
+    assert_eq!(watch.changed().await?, first);
     let second = write_slots(other.cluster(), &map, first.version.as_deref(), "a", None).await?;
-    watch.changed().await;
-    assert_eq!(read_slots(cluster, &map).await?, second);
+    assert_eq!(watch.changed().await?, second);
     set(&place, "a", json!("nonsense")).await?;
-    watch.changed().await;
+    assert_eq!(watch.changed().await?, read_slots(cluster, &map).await?);
     set(&place, "a", Value::Null).await?;
-    watch.changed().await;
+    assert_eq!(watch.changed().await?, read_slots(cluster, &map).await?);
     delete(&place).await?;
-    watch.changed().await;
-    assert_eq!(read_slots(cluster, &map).await?, Slots::default());
+    assert_eq!(watch.changed().await?, Slots::default());
     Ok(())
 }
 

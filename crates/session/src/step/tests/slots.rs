@@ -1,5 +1,8 @@
 //! Scenarios of slots and health: which node may leave when, and what is released.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use drain::view::NodeView;
 
 use super::*;
@@ -36,7 +39,7 @@ fn who_finds_all_slots_taken_waits_in_service() {
     assert!(words::reason(&sim.state).contains("peer"), "{}", words::reason(&sim.state));
     sim.slots.holders.clear();
     sim.slots.version = Some("99".into());
-    sim.send(Event::SlotsChanged);
+    sim.send(Event::SlotsSeen(sim.slots.clone()));
     sim.pass(10 * SECOND);
     assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
 }
@@ -127,7 +130,7 @@ fn who_is_passed_over_while_away_queues_again_and_drains_afterwards() {
     assert!(words::reason(&sim.state).contains("peer"), "{}", words::reason(&sim.state));
     sim.slots.put("peer", None);
     sim.count_version();
-    sim.send(Event::SlotsChanged);
+    sim.send(Event::SlotsSeen(sim.slots.clone()));
     sim.pass(MINUTE);
     assert_eq!((sim.outcome(), sim.holders()), (Some(Outcome::Drained), vec!["own"]));
     assert!(sim.slots.written_by(&sim.own).is_some_and(|own| own.renewal > renewal + 1));
@@ -234,7 +237,7 @@ fn what_is_known_of_other_holders_is_kept_fresh_while_nobody_asks() {
     let changes: [(&str, fn(&mut Sim)); 3] = [
         ("the table", |sim| {
             sim.others_hold(&["peer"]);
-            sim.send(Event::SlotsChanged);
+            sim.send(Event::SlotsSeen(sim.slots.clone()));
         }),
         ("its node is cordoned by zedkube", |sim| {
             (sim.others[0].cordoned, sim.others[0].cordoned_by) = (true, Some(OWNER.into()));
@@ -260,10 +263,10 @@ fn what_is_known_of_other_holders_is_kept_fresh_while_nobody_asks() {
 fn a_slot_that_went_back_is_not_held_for_ever() {
     let mut sim = Sim::new();
     sim.others_hold(&["peer"]);
-    sim.send(Event::SlotsChanged);
+    sim.send(Event::SlotsSeen(sim.slots.clone()));
     sim.pass(MINUTE);
     sim.others_hold(&[]);
-    sim.send(Event::SlotsChanged);
+    sim.send(Event::SlotsSeen(sim.slots.clone()));
     sim.pass(MINUTE);
     sim.set(Fault::Unreachable, true);
     sim.reboot();
@@ -447,30 +450,132 @@ fn a_slot_that_never_comes_is_asked_for_in_moderation() {
         meets(&mut sim);
         sim.reboot();
         sim.pass(MINUTE);
-        let calls = std::rc::Rc::new(std::cell::Cell::new(0));
-        let counted = std::rc::Rc::clone(&calls);
-        sim.observer = Some(Box::new(move |_, _, _, effects| {
-            let is_call = |effect: &&Effect| {
-                matches!(
-                    effect,
-                    Effect::ListNodes { .. }
-                        | Effect::Probe { .. }
-                        | Effect::ReadSlots { .. }
-                        | Effect::WriteSlots { .. }
-                )
-            };
-            counted.set(counted.get() + effects.iter().filter(is_call).count());
-        }));
+        let calls = sim.count_calls();
         for _ in 0..3_000 {
             if name == "changes" {
                 sim.slots.holders[0].renewal += 1;
                 sim.count_version();
-                sim.send(Event::SlotsChanged);
+                sim.send(Event::SlotsSeen(sim.slots.clone()));
             }
             sim.pass(SECOND / 5);
         }
-        assert!(calls.get() <= 360, "{name}: {} calls in 10 min", calls.get());
+        let calls: u32 = calls.get().iter().sum();
+        assert!(calls <= 360, "{name}: {calls} calls in 10 min");
         assert_eq!((sim.outcome(), sim.own.cordoned), (None, false), "{name}");
+    }
+}
+
+/// A device that waits for the slot of "peer", whose Node and slots are watched, and the calls that it makes.
+fn queued() -> (Sim, Rc<Cell<[u32; 5]>>) {
+    let mut sim = Sim::new();
+    let third = NodeView { name: "third".into(), uid: "third".into(), ..sim.others[0].clone() };
+    sim.others.push(third);
+    sim.others_hold(&["peer"]);
+    sim.reboot();
+    sim.send(Event::OwnSeen(Some(sim.own.clone())));
+    sim.send(Event::SlotsSeen(sim.slots.clone()));
+    sim.pass(2 * MINUTE);
+    let calls = sim.count_calls();
+    (sim, calls)
+}
+
+fn renew(sim: &mut Sim) {
+    for holder in &mut sim.slots.holders {
+        holder.renewal += 1;
+    }
+    sim.count_version();
+    sim.send(Event::SlotsSeen(sim.slots.clone()));
+}
+
+/// A list for each renewal of each holder by each node that waits were 200 lists of 200 nodes a minute.
+#[test]
+fn a_node_that_waits_asks_for_next_to_nothing_until_a_slot_is_free() {
+    let (mut sim, calls) = queued();
+    for _ in 0..42 {
+        renew(&mut sim);
+        sim.pass(MINUTE);
+    }
+    let [samples, lists, own, reads, writes] = calls.get();
+    assert!((5..=6).contains(&lists), "{lists} lists");
+    assert_eq!([samples, own, reads, writes], [0; 4]);
+    // It is free, and another node is faster.
+    calls.set([0; 5]);
+    sim.others_hold(&[]);
+    sim.send(Event::SlotsSeen(sim.slots.clone()));
+    sim.others_hold(&["third"]);
+    sim.send(Event::SlotsSeen(sim.slots.clone()));
+    sim.pass(2 * SECOND);
+    assert_eq!(calls.get(), [0; 5]);
+    // Its node was cordoned in the last list.
+    sim.others[0].cordoned = true;
+    sim.pass(9 * MINUTE);
+    sim.others[0].cordoned = false;
+    calls.set([0; 5]);
+    sim.others_hold(&[]);
+    sim.send(Event::SlotsSeen(sim.slots.clone()));
+    sim.pass(SECOND / 10);
+    // One list before the slot is taken, and one with it, to see who takes the pods.
+    assert_eq!((sim.holders(), calls.get()[1]), (vec!["own"], 2));
+    sim.pass(10 * SECOND);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+}
+
+#[test]
+fn a_slot_that_nobody_needs_is_found_while_the_slots_are_watched() {
+    let (mut sim, _) = queued();
+    sim.policy.slots_limit = 2;
+    sim.others_hold(&["peer", "third"]);
+    for _ in 0..30 {
+        let third = sim.slots.holders.iter_mut().find(|holder| holder.node == "third");
+        third.unwrap().renewal += 1;
+        sim.count_version();
+        sim.send(Event::SlotsSeen(sim.slots.clone()));
+        sim.pass(MINUTE);
+    }
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+}
+
+/// It goes on without its watches as before it had them, and looks whether the API server is there.
+#[test]
+fn a_node_that_waits_reads_the_slots_as_long_as_they_are_not_watched() {
+    let (mut sim, calls) = queued();
+    sim.send(Event::SlotsUnseen);
+    sim.pass(10 * SECOND);
+    assert_eq!((calls.get()[1] > 0, calls.get()[3]), (true, 1));
+    sim.others_hold(&[]);
+    sim.pass(20 * SECOND);
+    assert_eq!(sim.outcome(), Some(Outcome::Drained));
+}
+
+/// The watch tells of it while a read is in flight that was answered before.
+#[test]
+fn a_table_that_changes_during_a_read_is_not_missed() {
+    for is_newer in [true, false] {
+        let (mut sim, _) = queued();
+        sim.send(Event::SlotsUnseen);
+        let before = sim.slots.clone();
+        let mut pending = None;
+        for _ in 0..100 {
+            let (state, effects) = step(std::mem::take(&mut sim.state), Event::Tick, sim.now, &sim.policy);
+            sim.state = state;
+            pending = effects.iter().find_map(|effect| {
+                if let Effect::ReadSlots { serial } = effect { Some(*serial) } else { None }
+            });
+            if pending.is_some() {
+                break;
+            }
+            sim.now = sim.now + SECOND / 10;
+        }
+        let serial = pending.expect("a read");
+        sim.others_hold(&[]);
+        if !is_newer {
+            sim.slots = SlotTable::default();
+        }
+        sim.send(Event::SlotsSeen(sim.slots.clone()));
+        sim.send(Event::Slots { serial, result: Ok(before) });
+        // An entry that was lost with the table counts for some minutes.
+        sim.pass(if is_newer { 20 * SECOND } else { 10 * MINUTE });
+        assert_eq!(sim.holders(), ["own"], "{is_newer}");
     }
 }
 
@@ -511,7 +616,7 @@ fn an_uncordon_is_tried_until_it_works_then_the_slot_goes_back() {
 #[test]
 fn a_slot_that_was_lost_with_the_table_counts_until_its_node_is_back() {
     let events: [(&str, fn(&mut Sim)); 4] = [
-        ("deleted", |sim| sim.send(Event::SlotsChanged)),
+        ("deleted", |sim| sim.send(Event::SlotsSeen(sim.slots.clone()))),
         ("deleted, nobody saw the entry", |sim| {
             sim.state = State::new(Member::Yes, "boot".into(), sim.now);
             sim.start(vec![]);
@@ -531,7 +636,7 @@ fn a_slot_that_was_lost_with_the_table_counts_until_its_node_is_back() {
         let mut sim = Sim::new();
         sim.others_hold(&["peer"]);
         (sim.others[0].cordoned, sim.others[0].cordoned_by) = (true, Some(OWNER.into()));
-        sim.send(Event::SlotsChanged);
+        sim.send(Event::SlotsSeen(sim.slots.clone()));
         sim.pass(MINUTE);
         sim.slots = SlotTable::default();
         happens(&mut sim);
