@@ -229,6 +229,8 @@ pub struct Track {
     refusal: Option<Cause>,
     /// Answers 401 and 403.
     denied: Option<InARow>,
+    /// Number of answers in a row that say nothing about the pod: of a busy server, a broken connection, bad credentials.
+    failures: u32,
     /// Accepted evictions after which no snapshot has shown the pod terminating.
     accepted: Option<InARow>,
     last_sent: Option<LastSent>,
@@ -475,6 +477,7 @@ impl Track {
             refused_since,
             refusal: None,
             denied: None,
+            failures: 0,
             accepted: None,
             last_sent: None,
             escalated: None,

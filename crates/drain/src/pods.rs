@@ -241,9 +241,13 @@ impl Pods {
         self.tracks.remove(uid);
     }
 
-    /// Moves all times by the length of an outage, during which the clocks stood still.
-    pub(crate) fn delay(&mut self, away: Duration) {
-        self.tracks.values_mut().for_each(|track| track.delay(away));
+    /// The API server is back after an outage of this length, during which the clocks stood still. Its budgets may have let
+    /// pods go meanwhile, so no pod is deleted in their spite before its eviction was refused again.
+    pub(crate) fn come_back(&mut self, away: Duration) {
+        for track in self.tracks.values_mut() {
+            track.delay(away);
+            track.take_back_escalation();
+        }
         self.history.values_mut().for_each(|history| history.delay(away));
     }
 }

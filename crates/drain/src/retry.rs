@@ -17,8 +17,8 @@ const LONGEST_SPREAD: Duration = Duration::from_hours(1);
 /// Shortest pause for a refused pod, whatever the policy says: a policy without a pause must not cause a busy loop.
 pub(crate) const SHORTEST_RETRY: Duration = Duration::from_millis(100);
 
-/// Pause before try number `tries + 1`: the server's `Retry-After`, else doubling from 0.5 s to 20 s; spread in both
-/// cases.
+/// Pause after the failure of try number `tries` in a row: the server's `Retry-After`, else doubling from 0.5 s to 20 s;
+/// spread in both cases.
 pub fn pause(tries: u32, after: Option<Duration>, uid: &str) -> Duration {
     let doubled = || SHORTEST.saturating_mul(1 << tries.saturating_sub(1).min(6)).min(LONGEST);
     spread_out(after.map_or_else(doubled, retry_after), tries, uid)
@@ -35,7 +35,7 @@ pub(crate) fn spread_out(pause: Duration, tries: u32, uid: &str) -> Duration {
     pause.saturating_add(within(pause.min(LONGEST_SPREAD) / 4, tries, uid))
 }
 
-/// A part of this span, derived from the UID and the count of tries.
+/// A part of this span, derived from the UID and the count of tries: nodes that begin to wait together go on apart.
 pub fn within(span: Duration, tries: u32, uid: &str) -> Duration {
     span.mul_f64(spread(uid, tries))
 }

@@ -88,7 +88,7 @@ impl Attempt {
         self.count_away(away, policy);
         self.api_back = Some(now);
         self.relists.require();
-        self.pods.delay(away);
+        self.pods.come_back(away);
         self.volumes.delay(away);
         self.turns.delay(away);
     }

@@ -117,6 +117,8 @@ impl Track {
         } else {
             self.answered(answer, now, policy)
         };
+        self.failures =
+            if matches!(stage, Stage::Paused { .. }) { self.failures.saturating_add(1) } else { 0 };
         let is_ending = self.killed.is_none() && pod.is_some_and(|pod| pod.terminating.is_some());
         let stage = if is_ending { self.answered_terminating(stage, now, policy) } else { stage };
         if let Stage::Blocked { cause, .. } = &stage {
@@ -135,8 +137,8 @@ impl Track {
 
     /// Stage of a live pod after the answer.
     fn answered(&mut self, answer: Answer, now: Moment, policy: &Policy) -> Stage {
-        let (tries, uid) = (self.tries, self.id.uid.as_str());
-        let paused = |text, after| Stage::Paused { text, next: now + pause(tries, after, uid) };
+        let (tries, failures, uid) = (self.tries, self.failures.saturating_add(1), self.id.uid.as_str());
+        let paused = |text, after| Stage::Paused { text, next: now + pause(failures, after, uid) };
         let blocked = |cause, wait: Duration| {
             let next = now + spread_out(wait.max(SHORTEST_RETRY), tries, uid);
             Stage::Blocked { cause, next }

@@ -82,6 +82,13 @@ impl Track {
         self.enter(Stage::Waiting, now);
     }
 
+    /// The API server was away. A deletion that it has not taken is an eviction again: the pod's budgets may have room now.
+    pub(crate) fn take_back_escalation(&mut self) {
+        if self.by == DeletionMethod::Escalation && !self.is_escalation_taken {
+            (self.by, self.escalated) = (DeletionMethod::Eviction, None);
+        }
+    }
+
     /// The server has taken a deletion of the pod. True if it is the first one since its eviction was refused for too long.
     pub(crate) fn takes_escalation(&mut self) -> bool {
         self.escalated.is_some() && !std::mem::replace(&mut self.is_escalation_taken, true)

@@ -313,6 +313,28 @@ fn each_other_answer_leads_to_its_stage() {
     }
 }
 
+/// A pod that its budget has refused for minutes would wait 20 s for one broken connection.
+#[test]
+fn the_pause_after_a_failure_grows_with_failures_in_a_row_and_not_with_refusals() {
+    let mut bench = Bench::start();
+    bench.snapshot(guarded(vec![pod("1")], 0, "1"));
+    let fail = |bench: &mut Bench| {
+        bench.answer("1", Answer::Retry { text: "connection reset".into() });
+        let next = bench.stage("1").and_then(|stage| stage.next_try()).expect("it is tried again");
+        let pause = next.since(bench.now);
+        assert_eq!(evicted(&bench.after(pause)), ["1"]);
+        pause
+    };
+    for _ in 0..2 {
+        for _ in 0..8 {
+            bench.answer("1", refusal());
+            assert_eq!(evicted(&bench.after(Duration::from_secs(25))), ["1"]);
+        }
+        let pauses = [(); 7].map(|()| fail(&mut bench).as_millis());
+        assert!(pauses.is_sorted() && pauses[0] <= 625 && pauses[6] >= 20_000, "{pauses:?}");
+    }
+}
+
 #[test]
 fn cancel_aborts_and_nothing_follows() {
     let mut bench = Bench::start();

@@ -95,6 +95,20 @@ fn time_during_an_outage_does_not_count() {
     assert_eq!(DELETE(&bench.after(Duration::from_secs(1))), [None]);
 }
 
+/// Meanwhile its budget may have let other pods go.
+#[test]
+fn a_deletion_that_an_outage_has_swallowed_is_an_eviction_again() {
+    let mut bench = refused_under(MaxRetries::Times(0));
+    assert_eq!(DELETE(&bench.answer("1", refusal())), [None]);
+    bench.answer("1", Answer::Retry { text: "connection refused".into() });
+    bench.send(crate::Event::ApiAway);
+    bench.after(Duration::from_mins(1));
+    bench.send(crate::Event::ApiBack);
+    let effects = bench.answer_relist(guarded(vec![pod("1")], 0, "1"));
+    assert_eq!((DELETE(&effects), evicted(&effects)), (vec![], vec!["1"]));
+    assert_eq!(DELETE(&bench.answer("1", refusal())), [None], "refused for long enough");
+}
+
 #[test]
 fn a_deletion_that_is_refused_is_repeated_and_never_becomes_grace_0() {
     let mut bench = refused_under(MaxRetries::Times(0));
