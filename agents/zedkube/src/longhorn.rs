@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use crate::link::Link;
 
-/// Pause after a try without Longhorn, or without the right to its settings: both may come later. A drain does not wait
-/// for that.
+/// Pause after a try without Longhorn, or without the right to its settings: both may come later. The next drain tries
+/// again at once.
 const ABSENT: Duration = Duration::from_hours(24);
 
 /// Pause after a try that failed.
@@ -21,6 +21,7 @@ const AGAIN: Duration = Duration::from_mins(5);
 pub(crate) async fn follow(link: Link, mut settings: SettingsWatch, mut drain: watch::Receiver<u64>) {
     let mut told = String::new();
     loop {
+        link.pace().until_back().await;
         let policy = settings.current().longhorn.node_drain_policy.word();
         let (said, pause) = match set(&link, policy).await {
             Ok(DrainPolicy::NotInstalled) => ("Longhorn is not installed".to_owned(), ABSENT),

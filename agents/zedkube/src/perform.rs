@@ -25,7 +25,7 @@ use crate::{health, longhorn, slots, tokens};
 /// Capacity of the queue of answers. Tasks wait when it is full.
 const EVENTS: usize = 64;
 
-/// How often a connection that nobody calls is looked at: new credentials are taken within this time.
+/// How often zedkube checks whether its kubeconfig has changed while it sends nothing.
 const OUTDATED: Duration = Duration::from_mins(1);
 
 /// Carries out the effects that concern the cluster.
@@ -190,6 +190,8 @@ impl Performer {
 
     /// Starts and stops watches as the state needs them.
     pub(crate) fn follow(&mut self, state: &State) {
+        // In a drain each watch finds its own way back.
+        self.link.pace().set_away(state.api.away_since.is_some() && !state.wants_snapshot());
         self.follow_slots(state);
         self.follow_own(state);
         self.follow_node(state);
@@ -271,7 +273,7 @@ impl Performer {
             match &mut self.slot_watch {
                 Some((watch, _)) => match watch.changed().await {
                     Ok(table) => Event::SlotsSeen(slots::slot_table(table)),
-                    Err(_) => Event::SlotsUnseen,
+                    Err(_) => Event::SlotWatchFailed,
                 },
                 None => pending().await,
             }
@@ -287,8 +289,8 @@ impl Performer {
                 }
             };
             tokio::select! {
-                seen = watch.changed() => seen.map_or(Event::OwnUnseen, Event::OwnSeen),
-                () = outdated => Event::OwnUnseen,
+                seen = watch.changed() => seen.map_or(Event::OwnWatchFailed, Event::OwnSeen),
+                () = outdated => Event::OwnWatchFailed,
             }
         };
         tokio::select! {

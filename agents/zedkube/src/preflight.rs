@@ -25,8 +25,8 @@ const DAILY: Duration = Duration::from_hours(24);
 /// person who mends it sees that soon, and a thousand nodes may have the same problem for a long time.
 const WITH_PROBLEMS: Duration = Duration::from_hours(1);
 
-/// Pause while the API server is not reached; short, because such a run costs the server nothing.
-const UNREACHED: Duration = Duration::from_mins(5);
+/// Pause while the API server is not reached: when it answers the agent's other calls, a run is due at once.
+const UNREACHED: Duration = Duration::from_hours(1);
 
 /// Shortest pause between two runs, whatever happens.
 const LEAST: Duration = Duration::from_mins(1);
@@ -54,6 +54,8 @@ struct Subject {
     cluster: Option<String>,
     /// True while the API server does not answer the agent's other calls.
     is_away: bool,
+    /// True while a drain goes on. A run is about the next one, and its calls would count for this one's limit.
+    is_draining: bool,
 }
 
 impl Subject {
@@ -131,11 +133,11 @@ impl Preflights {
         };
         let is_member = state.member != Member::No && state.forcing.disabled.is_none();
         self.subject.send_if_modified(|subject| {
-            let is_away = state.api.away_since.is_some();
-            let is_new = (subject.is_member, subject.is_away) != (is_member, is_away)
+            let seen = (is_member, state.api.away_since.is_some(), state.wants_snapshot());
+            let is_new = (subject.is_member, subject.is_away, subject.is_draining) != seen
                 || subject.refusal != *refusal
                 || subject.cluster != state.cluster;
-            (subject.is_member, subject.is_away) = (is_member, is_away);
+            (subject.is_member, subject.is_away, subject.is_draining) = seen;
             subject.cluster.clone_from(&state.cluster);
             subject.refusal.clone_from(refusal);
             is_new
@@ -228,7 +230,7 @@ async fn follow(
     loop {
         let mut now_about = subject.borrow().clone();
         now_about.generation = link.standing().map_or(0, |(_, generation)| generation);
-        if now_about.is_member && is_due(last.as_ref(), &now_about, now()) {
+        if is_due(last.as_ref(), &now_about, now()) {
             let found = tokio::time::timeout(LIMIT, one(&link, &now_about.identity, slots.as_ref())).await;
             if let Ok(found) = found {
                 say(last.as_ref().map(|last| &last.found), &found);
@@ -247,6 +249,9 @@ async fn follow(
 
 /// Decides whether a run is due.
 fn is_due(last: Option<&Trial>, subject: &Subject, now: Moment) -> bool {
+    if !subject.is_member || subject.is_draining {
+        return false;
+    }
     let Some(Trial { at, since, about, found }) = last else { return true };
     let age = now.since(*at);
     let was_away = found.problems.first().is_some_and(|problem| problem.what == Check::Api);
@@ -370,6 +375,8 @@ mod tests {
         let (denied, unconfined) = (with(Check::Rights), with(Check::Confinement));
         let at = Moment(100_000_000);
         assert!(is_due(None, &subject("", 0), at), "at the start");
+        assert!(!is_due(None, &Subject { is_member: false, ..subject("", 0) }, at), "in no cluster");
+        assert!(!is_due(None, &Subject { is_draining: true, ..subject("", 0) }, at), "during a drain");
         // The last result, the present subject, and the pause after which a run is due.
         let cases = [
             (&good, subject("", 1), DAILY, "daily"),

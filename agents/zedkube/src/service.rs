@@ -246,7 +246,7 @@ impl Service {
         self.step(event);
     }
 
-    /// Does what is due. NodesListed at after every turn, so that a flood of events keeps nothing waiting.
+    /// Runs every due timer. Called after each event, so that events cannot starve timers.
     fn on_time(&mut self) {
         let now = now();
         if self.record_again.is_some_and(|at| at <= now) {

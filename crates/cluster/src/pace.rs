@@ -15,6 +15,7 @@ use std::time::Duration;
 use drain::{Moment, retry};
 use http::{HeaderMap, StatusCode};
 use kube::runtime::utils::Backoff;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock::boot_time;
@@ -39,6 +40,9 @@ const WINDOW: Duration = Duration::from_mins(1);
 
 /// Requests of an agent's first seconds are not limited: it has to learn where it stands.
 const START: Duration = Duration::from_secs(10);
+
+/// A watch waits so long at most for a server that is away.
+const LONGEST_AWAY: Duration = Duration::from_mins(10);
 
 /// Most objects that are remembered as read once.
 const MOST_READ: usize = 4_096;
@@ -78,6 +82,8 @@ struct Shared {
     failed: Mutex<BTreeMap<String, Failed>>,
     /// `None` if there is no limit.
     sent: Option<Mutex<Sent>>,
+    /// The agent's calls are not answered.
+    away: watch::Sender<bool>,
     /// Number of requests that wait because of the limit, and on which a decision depends.
     held_back: AtomicUsize,
 }
@@ -114,6 +120,22 @@ impl Pace {
             let Some(room_at) = room_at else { return };
             let _held = (kind != Kind::Leisure).then(|| HeldBack::new(&self.0.held_back));
             sleep_until(room_at).await;
+        }
+    }
+
+    /// Notes whether the server answers the calls of this agent. While it does not, watches wait: one call at a time is
+    /// enough to see that the server is back.
+    pub fn set_away(&self, is_away: bool) {
+        self.0.away.send_if_modified(|away| std::mem::replace(away, is_away) != is_away);
+    }
+
+    /// Waits as long as the server does not answer, but not for ever: the answer to another call may be late.
+    pub async fn until_back(&self) {
+        let mut away = self.0.away.subscribe();
+        tokio::select! {
+            // The sender lives as long as this does.
+            _ = away.wait_for(|is_away| !*is_away) => {}
+            () = tokio::time::sleep(LONGEST_AWAY) => {}
         }
     }
 
@@ -368,6 +390,17 @@ mod tests {
             let left = pace.left(boot_time()).as_millis().div_ceil(1000);
             assert_eq!(left, expected, "{status} {after:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_waits_for_a_server_that_is_away_but_not_for_ever() {
+        let (pace, begun) = (Pace::default(), Instant::now());
+        pace.until_back().await;
+        pace.set_away(true);
+        pace.until_back().await;
+        assert_eq!(begun.elapsed().as_secs(), LONGEST_AWAY.as_secs());
+        tokio::join!(pace.until_back(), async { pace.set_away(false) });
+        assert_eq!(begun.elapsed().as_secs(), LONGEST_AWAY.as_secs());
     }
 
     #[test]

@@ -99,6 +99,7 @@ pub(crate) fn watch_client(cluster: &Cluster) -> (kube::Client, Arc<Notify>) {
         let start = asked.lock().unwrap_or_else(PoisonError::into_inner).note(&request, Instant::now());
         async move {
             sleep_until(start?).await;
+            cluster.pace().until_back().await;
             cluster.pace().admit(if is_next_page(&request) { Kind::Free } else { Kind::Watch }).await;
             let (is_watch, limit) = (is_watch(&request), limit_of(&request));
             let answer = cluster.client().send(request);

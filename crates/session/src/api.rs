@@ -33,7 +33,7 @@ pub struct Api {
 
 /// What the next call has to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Query {
     /// All nodes.
     All,
     /// Whether nodes have come or gone, and whether one of the first can take pods.
@@ -107,17 +107,17 @@ impl Api {
     }
 
     /// Sends this list or probe, if it is time and none is in flight. Gives the time of the next one.
-    pub(crate) fn pursue(&mut self, look: Look, context: &mut StepContext<'_>) -> Option<Moment> {
+    pub(crate) fn pursue(&mut self, query: Query, context: &mut StepContext<'_>) -> Option<Moment> {
         if self.asked.is_some() {
             return None;
         }
         if context.now < self.next {
             return Some(self.next);
         }
-        let ask = |serial| match look {
-            Look::All => Effect::ListNodes { serial },
-            Look::Sample => Effect::SampleNodes { serial },
-            Look::Own => Effect::Probe { serial },
+        let ask = |serial| match query {
+            Query::All => Effect::ListNodes { serial },
+            Query::Sample => Effect::SampleNodes { serial },
+            Query::Own => Effect::Probe { serial },
         };
         (self.asked, self.sent) = (Some(context.send(ask)), context.now);
         None

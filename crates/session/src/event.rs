@@ -32,7 +32,7 @@ pub enum Event {
     /// Our own Node, as its watch shows it now; `None` if it does not exist.
     OwnSeen(Option<NodeView>),
     /// The watch on our own Node has failed: the Node may change unseen until the next [`Event::OwnSeen`].
-    OwnUnseen,
+    OwnWatchFailed,
     /// Our own Node, freshly read: the answer to [`crate::Effect::Probe`]. `None` if the Node does not exist.
     Probed {
         /// The effect's serial.
@@ -68,10 +68,10 @@ pub enum Event {
         /// The slot table as it is now, or why it could not be read or written.
         result: Result<SlotTable, SlotError>,
     },
-    /// The slot table, as its watch shows it now; the default if there is none.
+    /// The slot table, as its watch shows it now; an empty table if there is none.
     SlotsSeen(SlotTable),
     /// The watch on the slot table has failed: the table may change unseen until the next [`Event::SlotsSeen`].
-    SlotsUnseen,
+    SlotWatchFailed,
     /// The answer to [`crate::Effect::AskHealth`].
     Health {
         /// The effect's serial.
@@ -108,9 +108,9 @@ impl Event {
             Self::Requests(_)
             | Self::Facts(_)
             | Self::OwnSeen(_)
-            | Self::OwnUnseen
+            | Self::OwnWatchFailed
             | Self::SlotsSeen(_)
-            | Self::SlotsUnseen
+            | Self::SlotWatchFailed
             | Self::Override(_)
             | Self::OverrideTaken { .. }
             | Self::Drain(_)

@@ -31,8 +31,12 @@ use crate::{OWNER, attempting, complete, cordoning, elsewhere, forced, precondit
 const ATTEMPTS_APART: Duration = Duration::from_secs(30);
 
 /// Longest time for which the server is not asked after a watch has failed, but for a quarter more that differs from
-/// node to node: a server that ends ends the watches of all nodes.
+/// node to node: when a server stops, the watches of all nodes fail together.
 const UNSEEN_FOR: Duration = Duration::from_secs(4);
+
+/// The nodes are listed so soon after the device's facts have changed or a drain was cancelled: more of that may come at
+/// once.
+const LIST_SOON: Duration = Duration::from_secs(1);
 
 /// Gives the next state, and the effects to carry out.
 pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
@@ -85,8 +89,8 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
         Event::Facts(facts) => note_facts(state, *facts, context.now),
         Event::NodesSampled { serial, result } => sampled(state, *serial, result, context),
         Event::OwnSeen(node) => own_seen(state, node.as_ref(), context.now),
-        Event::OwnUnseen if state.watched_uid.take().is_some() => ask_soon(state, context),
-        Event::OwnUnseen => {}
+        Event::OwnWatchFailed if state.watched_uid.take().is_some() => ask_soon(state, context),
+        Event::OwnWatchFailed => {}
         Event::NodesListed { serial, result } => looked(state, *serial, result, context),
         Event::Probed { serial, result } => {
             reached(state, *serial, result.as_ref().err(), context);
@@ -124,7 +128,7 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
             let nodes = Nodes { own: own.as_ref(), all: nodes, asked: *nodes_asked };
             slots.seen(table, is_waiting, nodes, context);
         }
-        Event::SlotsUnseen => slots_unseen(state, context),
+        Event::SlotWatchFailed => slots_unseen(state, context),
         Event::Health { serial, result } => state.health.answered(*serial, result, context),
         Event::Override(order) => {
             // The order has to be in the record before its file is renamed.
@@ -145,7 +149,7 @@ fn note_facts(state: &mut State, facts: Facts, now: Moment) {
     let nodeagent = facts.nodeagent;
     if facts != (Facts { nodeagent, ..state.facts }) {
         // Only a list can show what they mean.
-        state.api.ask_by(now + Duration::from_secs(1));
+        state.api.ask_by(now + LIST_SOON);
     }
     state.facts = facts;
     membership(state, None);
@@ -273,8 +277,8 @@ fn membership(state: &mut State, listed: Option<Listed>) {
 
 /// Notes the answer to a list or a probe.
 fn reached(state: &mut State, serial: u32, call_error: Option<&CallError>, context: &mut StepContext<'_>) {
-    let next = context.now + wants::pause_between_looks(state, call_error.is_some(), context.policy);
-    state.api.answered(serial, next);
+    let pause = wants::pause_before_query(state, call_error.is_some(), context.now, context.policy);
+    state.api.answered(serial, context.now + pause);
     state.nodes_error.is_elsewhere = matches!(call_error, Some(CallError::Elsewhere(_)));
     match call_error {
         None => state.nodes_error.refused.clear(),
@@ -440,7 +444,7 @@ fn cancel(state: &mut State, context: &mut StepContext<'_>) {
         state.drive(drain::Event::Cancel, context);
     }
     state.snapshot = None;
-    state.api.ask_by(context.now + Duration::from_secs(1));
+    state.api.ask_by(context.now + LIST_SOON);
     state.session.finished.get_or_insert(context.now);
     state.enter(Phase::Idle, context.now);
 }
@@ -457,8 +461,8 @@ fn pursue(state: &mut State, context: &mut StepContext<'_>) -> [Option<Moment>; 
         },
         wants::node_write(state, context.policy).and_then(|write| state.restoring.pursue(write, context)),
         {
-            let look = wants::look(state);
-            state.api.pursue(look, context)
+            let query = wants::next_query(state);
+            state.api.pursue(query, context)
         },
         phase_wake(state, context.policy),
         state.forcing.complete.as_ref().map(|forced| forced.until),

@@ -7,7 +7,7 @@ use drain::cordon::Ownerless;
 use drain::time::Moment;
 use schemas::{Member, Outcome};
 
-use crate::api::Look;
+use crate::api::Query;
 use crate::health::Purpose;
 use crate::phase::{Phase, Stage};
 use crate::policy::Policy;
@@ -15,8 +15,12 @@ use crate::restoring::{Write, is_ownerless};
 use crate::slot_lease::Wanted;
 use crate::state::{Remembered, State};
 
-/// Pause between two lists or probes while a drain goes on or the API server is away (EVE polls as often).
+/// Pause between two lists or probes while a drain goes on (EVE polls as often).
 const BUSY: Duration = Duration::from_secs(5);
+
+/// Longest pause, but for up to a quarter more, while the API server is away and nothing is done to the node yet. A
+/// thousand agents that ask every 5 s hold a server down that comes back.
+const AWAY: Duration = Duration::from_secs(30);
 
 /// Pause between two lists or probes while nothing is done, but a change would not be seen otherwise.
 const QUIET: Duration = Duration::from_mins(1);
@@ -26,27 +30,26 @@ const QUIET: Duration = Duration::from_mins(1);
 const REST: Duration = Duration::from_mins(30);
 
 /// Pause between two lists while this node waits for a slot and would see that one becomes free, but for up to a quarter
-/// more: nodes that hold a slot
-/// and do not need it any more are found out by lists.
+/// more: lists find the nodes that hold a slot and do not need it any more.
 const QUEUED: Duration = Duration::from_mins(7);
 
 /// What the next call has to read.
-pub(crate) fn look(state: &State) -> Look {
+pub(crate) fn next_query(state: &State) -> Query {
     if state.own.is_none() || !state.nodes_error.refused.is_empty() {
         // It may be another cluster's server that refuses, which only a list shows.
-        return Look::All;
+        return Query::All;
     }
     match &state.phase {
-        Phase::Idle | Phase::Failed(_) if is_at_rest(state) => Look::Sample,
+        Phase::Idle | Phase::Failed(_) if is_at_rest(state) => Query::Sample,
         // All agents notice an outage at the same time, and its end: a thousand lists of a thousand nodes.
-        Phase::Idle if state.api.away_since.is_some() => Look::Own,
-        Phase::Idle | Phase::Waiting(_) => Look::All,
-        Phase::Complete { outcome: Outcome::NoSchedulablePeer, .. } => Look::All,
+        Phase::Idle if state.api.away_since.is_some() => Query::Own,
+        Phase::Idle | Phase::Waiting(_) => Query::All,
+        Phase::Complete { outcome: Outcome::NoSchedulablePeer, .. } => Query::All,
         Phase::Cordoning(_)
         | Phase::Attempting { .. }
         | Phase::Pausing { .. }
         | Phase::Complete { .. }
-        | Phase::Failed(_) => Look::Own,
+        | Phase::Failed(_) => Query::Own,
     }
 }
 
@@ -63,7 +66,12 @@ fn is_at_rest(state: &State) -> bool {
 }
 
 /// The pause before the next list or probe. `failed`: the last one had no result.
-pub(crate) fn pause_between_looks(state: &State, failed: bool, policy: &Policy) -> Duration {
+pub(crate) fn pause_before_query(state: &State, failed: bool, now: Moment, policy: &Policy) -> Duration {
+    if let Some(away) = state.api.away_since.filter(|_| failed)
+        && let Some(pause) = pause_in_outage(state, now.since(away), now, policy)
+    {
+        return pause;
+    }
     let is_return_unseen = || state.is_return_due() && !state.is_own_watched();
     let is_restless = || failed || state.member_now() == Member::Unknown || is_return_unseen();
     let is_queued = state.is_waiting_for_slot() && state.slots.is_watched() && state.is_own_watched();
@@ -74,14 +82,12 @@ pub(crate) fn pause_between_looks(state: &State, failed: bool, policy: &Policy) 
         Phase::Complete { outcome, .. } => *outcome != Outcome::Forced || is_restless(),
         Phase::Idle | Phase::Failed(_) => is_restless(),
     };
-    let spread = |pause: Duration| {
-        let uid = state.own.as_ref().map(|own| own.uid.as_str()).unwrap_or_default();
-        pause + drain::retry::within(pause / 4, state.serial, uid)
-    };
     match &state.phase {
         _ if is_busy => BUSY,
-        Phase::Waiting(_) if state.slots.will_be_seen_free(state.own.as_ref(), policy) => spread(QUEUED),
-        Phase::Idle | Phase::Failed(_) if is_at_rest(state) => spread(REST),
+        Phase::Waiting(_) if state.slots.will_be_seen_free(state.own.as_ref(), policy) => {
+            spread(state, QUEUED)
+        }
+        Phase::Idle | Phase::Failed(_) if is_at_rest(state) => spread(state, REST),
         Phase::Idle
         | Phase::Failed(_)
         | Phase::Waiting(_)
@@ -90,6 +96,28 @@ pub(crate) fn pause_between_looks(state: &State, failed: bool, policy: &Policy) 
         | Phase::Pausing { .. }
         | Phase::Complete { .. } => QUIET,
     }
+}
+
+/// The pause while the API server has been `away` for so long: as long again, if nothing is done to the node yet.
+///
+/// A drain that waits may be decided by the outage: the device then goes down undrained. In the time that the server has
+/// to be away for that (`api.unreachable-timeout`) it is asked often, so that a short return is seen.
+fn pause_in_outage(state: &State, away: Duration, now: Moment, policy: &Policy) -> Option<Duration> {
+    let decides = match &state.phase {
+        Phase::Idle | Phase::Failed(_) => None,
+        Phase::Waiting(waiting) => state.unreachable_at(waiting.since, policy),
+        Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } | Phase::Complete { .. } => {
+            return None;
+        }
+    };
+    let counts = decides.map(|at| now.until(at.before(policy.unreachable_timeout)));
+    Some(spread(state, away.min(AWAY)).min(counts.unwrap_or(Duration::MAX)).max(BUSY))
+}
+
+/// This pause, and up to a quarter of it more, so that agents do not ask together.
+fn spread(state: &State, pause: Duration) -> Duration {
+    let uid = state.own.as_ref().map(|own| own.uid.as_str()).unwrap_or_default();
+    pause + drain::retry::within(pause / 4, state.serial, uid)
 }
 
 /// The purpose for which the health command has to run now, if it has to run.

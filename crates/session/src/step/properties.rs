@@ -124,7 +124,7 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         2 => (current(), any_cluster(), prop::option::of(1..4_usize), sample)
             .prop_map(|(current, cluster, total, result)| Draft::NodesSampled(current, cluster, total, result)),
         2 => prop::option::weighted(0.9, any_node()).prop_map(|node| Draft::Plain(Event::OwnSeen(node))),
-        1 => Just(Draft::Plain(Event::OwnUnseen)),
+        1 => Just(Draft::Plain(Event::OwnWatchFailed)),
         3 => (current(), prop::result::maybe_err(prop::option::of(any_node()), any_trouble()))
             .prop_map(|(current, result)| Draft::Probed(current, result)),
         6 => (current(), prop::result::maybe_err(cordoned, any_trouble()))
@@ -134,7 +134,7 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         8 => (current(), prop::result::maybe_err(entries(), any::<bool>()))
             .prop_map(|(current, result)| Draft::Slots(current, result)),
         2 => entries().prop_map(|entries| Draft::Plain(Event::SlotsSeen(table(entries)))),
-        1 => Just(Draft::Plain(Event::SlotsUnseen)),
+        1 => Just(Draft::Plain(Event::SlotWatchFailed)),
         4 => (current(), prop::bool::weighted(0.8)).prop_map(|(current, ok)| Draft::Health(current, ok)),
         1 => (current(), prop::result::maybe_err(any::<bool>(), Just("e".to_owned())))
             .prop_map(|(current, result)| Draft::Adopted(current, result)),

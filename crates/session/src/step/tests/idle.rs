@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::*;
 use crate::membership::{Facts, Mode};
+use crate::policy::OnUnavailable;
 use crate::state::Remembered;
 use crate::step::sim::{Fault, SECOND, Sim};
 use crate::words;
@@ -95,10 +96,43 @@ fn a_device_at_rest_asks_for_next_to_nothing() {
     assert_eq!([lists, own, writes], [0; 3]);
 }
 
+/// A thousand agents that ask every 5 s hold a server down that comes back. But a device that may go down undrained has to
+/// know that the server was away for all of `api.unreachable-timeout`: it does not miss a return of some seconds.
+#[test]
+fn a_server_that_is_away_is_asked_twice_a_minute_unless_the_outage_decides_a_drain() {
+    let count = |sim: &mut Sim, calls: &Cell<[u32; 5]>, minutes: u32| {
+        calls.set([0; 5]);
+        sim.pass(minutes * MINUTE);
+        calls.get().iter().sum::<u32>()
+    };
+    for (asks, on_unreachable) in
+        [(false, OnUnavailable::Complete), (true, OnUnavailable::Wait), (true, OnUnavailable::Complete)]
+    {
+        let (mut sim, calls) = at_rest();
+        sim.policy.on_unreachable = on_unreachable;
+        sim.others_hold(&["peer"]);
+        sim.send(Event::SlotsSeen(sim.slots.clone()));
+        sim.pass(2 * MINUTE);
+        sim.set(Fault::Unreachable, true);
+        sim.send(Event::OwnWatchFailed);
+        if asks {
+            sim.reboot();
+        }
+        sim.pass(4 * MINUTE);
+        let (quiet, decisive) = (count(&mut sim, &calls, 20), count(&mut sim, &calls, 6));
+        assert!((30..=40).contains(&quiet), "{asks} {on_unreachable:?}: {quiet} in 20 min");
+        let expected = if asks && on_unreachable == OnUnavailable::Complete { 60..=73 } else { 9..=12 };
+        assert!(expected.contains(&decisive), "{asks} {on_unreachable:?}: {decisive} in 6 min");
+        sim.set(Fault::Unreachable, false);
+        sim.pass(40 * SECOND);
+        assert_eq!(sim.state.api.away_since, None);
+    }
+}
+
 #[test]
 fn whatever_a_drain_depends_on_ends_the_rest() {
     let within_10_s: [(&str, fn(&mut Sim), [u32; 4]); 6] = [
-        ("the watch fails", |sim| sim.send(Event::OwnUnseen), [0, 1, 0, 0]),
+        ("the watch fails", |sim| sim.send(Event::OwnWatchFailed), [0, 1, 0, 0]),
         ("our Node is gone", |sim| sim.send(Event::OwnSeen(None)), [0, 1, 0, 0]),
         (
             "another Node has our name",
@@ -149,7 +183,7 @@ fn what_nobody_would_tell_is_asked_for_each_minute() {
     let cases: [(&str, fn(&mut Sim)); 3] = [
         ("no other node can take pods", |sim| sim.others[0].cordoned = true),
         ("the only node", |sim| sim.others.clear()),
-        ("our Node may not be watched", |sim| sim.send(Event::OwnUnseen)),
+        ("our Node may not be watched", |sim| sim.send(Event::OwnWatchFailed)),
     ];
     for (what, happens) in cases {
         let (mut sim, calls) = at_rest();

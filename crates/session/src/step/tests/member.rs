@@ -79,7 +79,7 @@ fn a_stored_no_waits_for_the_api_server_if_the_policy_says_so() {
     sim.pass(12 * 60 * MINUTE);
     assert_eq!((sim.state.member_now(), sim.published.last()), (Member::Unknown, Some(&(3, 2))));
     sim.faults.clear();
-    sim.pass(10 * SECOND);
+    sim.pass(40 * SECOND);
     assert_eq!(
         (sim.state.member_now(), sim.published.last()),
         (Member::No, Some(&(1, 2))),

@@ -539,7 +539,7 @@ fn a_slot_that_nobody_needs_is_found_while_the_slots_are_watched() {
 #[test]
 fn a_node_that_waits_reads_the_slots_as_long_as_they_are_not_watched() {
     let (mut sim, calls) = queued();
-    sim.send(Event::SlotsUnseen);
+    sim.send(Event::SlotWatchFailed);
     sim.pass(10 * SECOND);
     assert_eq!((calls.get()[1] > 0, calls.get()[3]), (true, 1));
     sim.others_hold(&[]);
@@ -552,7 +552,7 @@ fn a_node_that_waits_reads_the_slots_as_long_as_they_are_not_watched() {
 fn a_table_that_changes_during_a_read_is_not_missed() {
     for is_newer in [true, false] {
         let (mut sim, _) = queued();
-        sim.send(Event::SlotsUnseen);
+        sim.send(Event::SlotWatchFailed);
         let before = sim.slots.clone();
         let mut pending = None;
         for _ in 0..100 {
