@@ -11,7 +11,7 @@ use runtime::Settings;
 use session::Event;
 use session::elsewhere::refusal;
 use session::event::CallError;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::kubelet::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
 
@@ -29,6 +29,8 @@ pub(crate) struct Link {
     /// All connections together are paced by it.
     pace: Pace,
     kept: Arc<Mutex<Kept>>,
+    /// Number of the present connection; counts on when a connection is given up.
+    generation: watch::Sender<u64>,
     /// The cluster in which zedkube drains, by the UID of its namespace `kube-system`; `None` if it is not known.
     pinned: Arc<std::sync::Mutex<Option<String>>>,
 }
@@ -36,8 +38,6 @@ pub(crate) struct Link {
 #[derive(Debug, Default)]
 struct Kept {
     connection: Option<Connection>,
-    /// Number of the present connection; zero before the first.
-    generation: u64,
     which: Which,
     /// Why there is no connection, or why its cluster has not said which one it is, and when that is tried again.
     failed: Option<(ApiFailure, Moment)>,
@@ -71,7 +71,13 @@ impl Link {
         let candidates = KUBELET_KUBECONFIGS.iter().chain(&ADMINISTRATOR_KUBECONFIGS);
         let candidates = candidates.map(|path| root.join(path)).collect();
         let search = Search::with_environment(settings.cluster.kubeconfig.clone(), candidates).distrusting();
-        Self { search, pace: Pace::of_an_agent(), kept: Arc::default(), pinned: Arc::default() }
+        Self {
+            search,
+            pace: Pace::of_an_agent(),
+            kept: Arc::default(),
+            generation: watch::Sender::new(1),
+            pinned: Arc::default(),
+        }
     }
 
     /// True if there is a kubeconfig, valid or not.
@@ -104,7 +110,7 @@ impl Link {
         let cluster = self.connected(&mut kept).await?;
         match self.refusal(&kept.which) {
             Some(text) => Err(ApiFailure::Denied { text }),
-            None => Ok((cluster, kept.generation)),
+            None => Ok((cluster, *self.generation.borrow())),
         }
     }
 
@@ -119,6 +125,7 @@ impl Link {
     async fn connected(&self, kept: &mut Kept) -> Result<Cluster, ApiFailure> {
         if kept.connection.as_ref().is_some_and(|connection| connection.is_outdated(&self.search)) {
             (kept.connection, kept.which) = (None, Which::NotAsked);
+            self.generation.send_modify(|generation| *generation += 1);
         }
         let has_to_ask = match &kept.which {
             Which::NotAsked => true,
@@ -147,7 +154,6 @@ impl Link {
             let cluster = connection.cluster.with_pace(self.pace.clone());
             connection.cluster = cluster.clone();
             kept.connection = Some(connection);
-            kept.generation += 1;
             cluster
         };
         kept.which = match cluster_uid(&cluster).await? {
@@ -186,7 +192,15 @@ impl Link {
     pub(crate) fn standing(&self) -> Option<(Cluster, u64)> {
         let kept = self.kept.try_lock().ok()?;
         let connection = kept.connection.as_ref().filter(|_| self.refusal(&kept.which).is_none())?;
-        Some((connection.cluster.clone(), kept.generation))
+        Some((connection.cluster.clone(), *self.generation.borrow()))
+    }
+
+    /// Waits until the connection with this number is not used any more.
+    pub(crate) async fn superseded(&self, generation: u64) {
+        let mut present = self.generation.subscribe();
+        if present.wait_for(|present| *present != generation).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 
@@ -246,9 +260,11 @@ mod tests {
         assert_eq!((generation().await, generation().await), (Ok(1), Ok(1)), "one for all");
         write(&second);
         assert_eq!(generation().await, Ok(2));
+        assert!(tokio::time::timeout(Duration::ZERO, link.superseded(2)).await.is_err(), "it is in use");
         fs::remove_file(folder.path().join("config")).unwrap();
         assert!(generation().await.is_err_and(|failure| failure.is_unreachable()));
         assert!(link.standing().is_none(), "the old connection is not used any more");
+        link.superseded(2).await;
     }
 
     #[tokio::test]

@@ -44,7 +44,7 @@ pub(crate) struct Performer {
     slots: SlotMap,
     /// The watch on our Node while nothing is to be done, and the number of its connection.
     own_watch: Option<(NodeWatch, Watched)>,
-    /// When it is looked whether the connection of that watch is outdated.
+    /// When zedkube checks whether the connection of that watch is outdated.
     outdated: Interval,
     /// The watch on the slot table while it is needed, and the number of its connection.
     slot_watch: Option<(SlotWatch, u64)>,
@@ -269,17 +269,23 @@ impl Performer {
     }
 
     async fn next_event(&mut self) -> Event {
+        // A watch of a connection that is not used any more says what another server, or another cluster, has.
         let slots = async {
-            match &mut self.slot_watch {
-                Some((watch, _)) => match watch.changed().await {
-                    Ok(table) => Event::SlotsSeen(slots::slot_table(table)),
-                    Err(_) => Event::SlotWatchFailed,
+            let Some((watch, generation)) = &mut self.slot_watch else { return pending().await };
+            tokio::select! {
+                seen = watch.changed() => match seen {
+                    Ok(table) => return Event::SlotsSeen(slots::slot_table(table)),
+                    Err(_) => return Event::SlotWatchFailed,
                 },
-                None => pending().await,
+                () = self.link.superseded(*generation) => {}
             }
+            self.slot_watch = None;
+            Event::SlotWatchFailed
         };
         let own = async {
-            let Some((watch, _)) = &mut self.own_watch else { return pending().await };
+            let Some((watch, Watched { generation, .. })) = &mut self.own_watch else {
+                return pending().await;
+            };
             let outdated = async {
                 loop {
                     self.outdated.tick().await;
@@ -289,9 +295,12 @@ impl Performer {
                 }
             };
             tokio::select! {
-                seen = watch.changed() => seen.map_or(Event::OwnWatchFailed, Event::OwnSeen),
-                () = outdated => Event::OwnWatchFailed,
+                seen = watch.changed() => return seen.map_or(Event::OwnWatchFailed, Event::OwnSeen),
+                () = outdated => return Event::OwnWatchFailed,
+                () = self.link.superseded(*generation) => {}
             }
+            self.own_watch = None;
+            Event::OwnWatchFailed
         };
         tokio::select! {
             Some(event) = self.events.recv() => event,
