@@ -110,7 +110,7 @@ impl Link {
         let cluster = self.connected(&mut kept).await?;
         match self.refusal(&kept.which) {
             Some(text) => Err(ApiFailure::Denied { text }),
-            None => Ok((cluster, *self.generation.borrow())),
+            None => Ok((cluster, self.generation())),
         }
     }
 
@@ -192,7 +192,12 @@ impl Link {
     pub(crate) fn standing(&self) -> Option<(Cluster, u64)> {
         let kept = self.kept.try_lock().ok()?;
         let connection = kept.connection.as_ref().filter(|_| self.refusal(&kept.which).is_none())?;
-        Some((connection.cluster.clone(), *self.generation.borrow()))
+        Some((connection.cluster.clone(), self.generation()))
+    }
+
+    /// The number of the present connection.
+    pub(crate) fn generation(&self) -> u64 {
+        *self.generation.borrow()
     }
 
     /// Waits until the connection with this number is not used any more.

@@ -34,8 +34,8 @@ const LEAST: Duration = Duration::from_mins(1);
 /// Time limit of one run.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// How often the task checks whether a run is due.
-const LOOK: Duration = Duration::from_secs(5);
+/// Longest time for which the task sleeps: its timer stands still while the device is suspended.
+const LONGEST_SLEEP: Duration = Duration::from_hours(1);
 
 /// Most problems in the report.
 const MOST_PROBLEMS: usize = 16;
@@ -223,40 +223,48 @@ pub(crate) fn conditions(own: Option<&NodeView>, names: &BTreeSet<String>) -> Ve
 async fn follow(
     link: Link,
     slots: Option<SlotMap>,
-    subject: watch::Receiver<Subject>,
+    mut subject: watch::Receiver<Subject>,
     tell: watch::Sender<Option<Trial>>,
 ) {
     let mut last: Option<Trial> = None;
     loop {
-        let mut now_about = subject.borrow().clone();
-        now_about.generation = link.standing().map_or(0, |(_, generation)| generation);
-        if is_due(last.as_ref(), &now_about, now()) {
-            let found = tokio::time::timeout(LIMIT, one(&link, &now_about.identity, slots.as_ref())).await;
-            if let Ok(found) = found {
-                say(last.as_ref().map(|last| &last.found), &found);
-                // The run itself makes the connection.
-                now_about.generation = link.standing().map_or(0, |(_, generation)| generation);
-                let first = |found: &Found| found.problems.first().map(|problem| problem.what);
-                let same = last.as_ref().filter(|last| first(&last.found) == first(&found));
-                let since = same.map_or_else(now, |last| last.since);
-                last = Some(Trial { at: now(), since, about: now_about, found });
-                tell.send_replace(last.clone());
+        let mut now_about = subject.borrow_and_update().clone();
+        now_about.generation = link.generation();
+        let pause = due_in(last.as_ref(), &now_about, now());
+        if !pause.is_zero() {
+            tokio::select! {
+                changed = subject.changed() => if changed.is_err() { return },
+                () = link.superseded(now_about.generation) => {}
+                () = tokio::time::sleep(pause.min(LONGEST_SLEEP)) => {}
             }
+            continue;
         }
-        tokio::time::sleep(LOOK).await;
+        let found = tokio::time::timeout(LIMIT, one(&link, &now_about.identity, slots.as_ref())).await;
+        let Ok(found) = found else {
+            tokio::time::sleep(LEAST).await;
+            continue;
+        };
+        say(last.as_ref().map(|last| &last.found), &found);
+        // The run itself may have made a new connection.
+        now_about.generation = link.generation();
+        let first = |found: &Found| found.problems.first().map(|problem| problem.what);
+        let same = last.as_ref().filter(|last| first(&last.found) == first(&found));
+        let since = same.map_or_else(now, |last| last.since);
+        last = Some(Trial { at: now(), since, about: now_about, found });
+        tell.send_replace(last.clone());
     }
 }
 
-/// Decides whether a run is due.
-fn is_due(last: Option<&Trial>, subject: &Subject, now: Moment) -> bool {
+/// How long it is until a run is due; zero if one is due now.
+fn due_in(last: Option<&Trial>, subject: &Subject, now: Moment) -> Duration {
     if !subject.is_member || subject.is_draining {
-        return false;
+        return LONGEST_SLEEP;
     }
-    let Some(Trial { at, since, about, found }) = last else { return true };
-    let age = now.since(*at);
+    let Some(Trial { at, since, about, found }) = last else { return Duration::ZERO };
     let was_away = found.problems.first().is_some_and(|problem| problem.what == Check::Api);
     let is_news = about.has_changed(subject) || (was_away && !subject.is_away);
-    age >= pause_after(found, at.since(*since)) || (age >= LEAST && is_news)
+    let pause = pause_after(found, at.since(*since));
+    now.until(*at + if is_news { pause.min(LEAST) } else { pause })
 }
 
 /// The pause after a run, by its first and most important problem, which is so old. Problems that only a person's decision
@@ -374,9 +382,14 @@ mod tests {
         };
         let (denied, unconfined) = (with(Check::Rights), with(Check::Confinement));
         let at = Moment(100_000_000);
-        assert!(is_due(None, &subject("", 0), at), "at the start");
-        assert!(!is_due(None, &Subject { is_member: false, ..subject("", 0) }, at), "in no cluster");
-        assert!(!is_due(None, &Subject { is_draining: true, ..subject("", 0) }, at), "during a drain");
+        assert_eq!(due_in(None, &subject("", 0), at), Duration::ZERO, "at the start");
+        let unwanted = [
+            Subject { is_member: false, ..subject("", 0) },
+            Subject { is_draining: true, ..subject("", 0) },
+        ];
+        for subject in &unwanted {
+            assert!(!due_in(None, subject, at).is_zero(), "{subject:?}");
+        }
         // The last result, the present subject, and the pause after which a run is due.
         let cases = [
             (&good, subject("", 1), DAILY, "daily"),
@@ -391,17 +404,13 @@ mod tests {
         ];
         for (found, now_about, pause, why) in cases {
             let last = Trial { at, since: at, about: subject("", 1), found: found.clone() };
-            let due = at + pause;
-            assert!(!is_due(Some(&last), &now_about, Moment(due.0 - 1)), "{why}");
-            assert!(is_due(Some(&last), &now_about, due), "{why}");
+            assert_eq!(due_in(Some(&last), &now_about, at), pause, "{why}");
         }
         let minutes = |minutes| Duration::from_mins(minutes);
         for (old, pause) in [(0, 1), (1, 1), (10, 10), (60, 60), (600, 60)] {
             let since = Moment(at.0 - 60_000 * old);
             let last = Trial { at, since, about: subject("", 1), found: denied.clone() };
-            let due = at + minutes(pause);
-            assert!(!is_due(Some(&last), &subject("", 1), Moment(due.0 - 1)), "{old} min old");
-            assert!(is_due(Some(&last), &subject("", 1), due), "{old} min old");
+            assert_eq!(due_in(Some(&last), &subject("", 1), at), minutes(pause), "{old} min old");
         }
     }
 }
