@@ -1,5 +1,6 @@
 //! Drains a node of a real control plane by `kubectl drain`, by `ebb drain` and by zedkube in turn.
 
+mod floor;
 mod process;
 mod report;
 mod scenario;
@@ -15,6 +16,7 @@ use self::report::Report;
 use self::site::Site;
 use self::tool::Run;
 
+pub(crate) use self::floor::run as bare;
 pub(crate) use self::scenario::Scenario;
 pub(crate) use self::tool::Tool;
 

@@ -43,8 +43,14 @@ enum What {
         #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "a,b,c,d")]
         scenario: Vec<drain::Scenario>,
         /// Tools to run; `kubectl drain` takes most of the time
-        #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "kubectl,ebb,zedkube")]
+        #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "floor,kubectl,ebb,zedkube")]
         tool: Vec<drain::Tool>,
+    },
+    /// Drains a node by the fewest requests; the floor of `drain`
+    #[command(hide = true)]
+    Floor {
+        /// Name of the node
+        node: String,
     },
     /// Memory and wake-ups of four agents that have nothing to do, as processes of their own on a real control plane
     Idle {
@@ -79,6 +85,7 @@ fn main() -> ExitCode {
         What::Latency { runs } => latency::run(runs),
         What::Topics { runs } => topics::run(runs),
         What::Drain { runs, scenario, tool } => drain::run(runs, &scenario, &tool),
+        What::Floor { node } => drain::bare(&node),
         What::Agents { count, minutes, states } => agents::run(count, Duration::from_mins(minutes), &states),
         What::Idle { settle, seconds, program } => {
             idle::run(program, Duration::from_secs(settle), Duration::from_secs(seconds))

@@ -2,34 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use super::scenario::{DETACH, POD_END, Scenario};
+use super::scenario::Scenario;
 use super::tool::{Run, Tool};
 use crate::table::Summary;
 
-const HEAD: &str = "| | tool | wall s | times faster | requests | peak MiB | volumes left | of these |\n\
+const HEAD: &str = "| | tool | wall s | times the floor | requests | peak MiB | volumes left | of these |\n\
                     |---|---|---|---|---|---|---|---|";
 
 /// The measurements so far.
 pub(super) struct Report {
     runs: usize,
     rows: Vec<String>,
-    notes: Vec<String>,
 }
 
 impl Report {
     /// An empty report; each tool has `runs` runs.
     pub(super) fn new(runs: usize) -> Self {
-        Self { runs, rows: Vec::new(), notes: Vec::new() }
+        Self { runs, rows: Vec::new() }
     }
 
     /// Adds a scenario.
     pub(super) fn add(&mut self, scenario: Scenario, measured: &BTreeMap<Tool, Vec<Run>>) {
-        let kubectl = measured.get(&Tool::Kubectl).map(|runs| wall(runs).median);
+        let floor = measured.get(&Tool::Floor).map(|runs| wall(runs).median);
         for (tool, runs) in measured {
             let time = wall(runs);
-            let ratio = kubectl
-                .filter(|_| *tool != Tool::Kubectl)
-                .map(|kubectl| format!("{:.1}", kubectl / time.median));
+            let ratio = floor.map(|floor| format!("{:.2}", time.median / floor));
             self.rows.push(format!(
                 "| {scenario} | {tool} | {} | {} | {} | {} | {} | {} |",
                 cell(time, 2),
@@ -39,9 +36,6 @@ impl Report {
                 left(scenario, runs),
                 verbs(runs),
             ));
-            if scenario.has_volumes() {
-                self.notes.push(share(scenario, *tool, time.median));
-            }
         }
     }
 
@@ -49,9 +43,7 @@ impl Report {
     pub(super) fn text(&self) -> String {
         let (each, runs) = ("the tools in turn; median (min-max), verbs of the last run", self.runs);
         let title = format!("Runs of each: {runs}, {each}");
-        [&[title, String::new(), HEAD.to_owned()], &self.rows[..], &[String::new()], &self.notes[..]]
-            .concat()
-            .join("\n")
+        [&[title, String::new(), HEAD.to_owned()], &self.rows[..]].concat().join("\n")
     }
 }
 
@@ -69,19 +61,6 @@ fn cell(summary: Summary, digits: usize) -> String {
         return format!("**{median:.digits$}**");
     }
     format!("**{median:.digits$}** ({min:.digits$}-{max:.digits$})")
-}
-
-/// Compares the time with the shortest time that a drain of one pod at a time can have.
-fn share(scenario: Scenario, tool: Tool, seconds: f64) -> String {
-    let pods = f64::from(scenario.pods());
-    let detaches = DETACH.as_secs_f64() * pods;
-    let ends = POD_END.as_secs_f64() * pods;
-    let (least, with_ends) = (seconds / detaches, seconds / (detaches + ends));
-    format!(
-        "{scenario}, {tool}: {least:.2} of the {detaches} s in which its volumes detach one by one, {with_ends:.2} of \
-         the {} s with the ends of its pods",
-        detaches + ends
-    )
 }
 
 /// The numbers of each run, because those of one tool may differ widely.
@@ -124,15 +103,14 @@ mod tests {
     fn a_row_for_each_tool() {
         let mut report = Report::new(3);
         let kubectl = vec![ran(4_000, 10, 10), ran(3_000, 10, 2), ran(5_000, 12, 0)];
-        report.add(Scenario::C, &[(Tool::Kubectl, kubectl), (Tool::Ebb, vec![ran(25_000, 10, 0)])].into());
+        let measured = [(Tool::Floor, vec![ran(3_200, 10, 0)]), (Tool::Kubectl, kubectl)];
+        report.add(Scenario::C, &measured.into());
         let text = report.text();
         for line in [
-            "| (c) 10 pods with a volume each | kubectl drain | **4.00** (3.00-5.00) |  | **11** (11-13) | **20.0** | \
+            "| (c) 10 pods with a volume each | floor | **3.20** | 1.00 | **11** | **20.0** | 0 | 10 create \
+             pods/eviction, 1 list pods |",
+            "| (c) 10 pods with a volume each | kubectl drain | **4.00** (3.00-5.00) | 1.25 | **11** (11-13) | **20.0** | \
              10, 2, 0 | 12 create pods/eviction, 1 list pods |",
-            "| (c) 10 pods with a volume each | ebb drain | **25.00** | 0.2 | **11** | **20.0** | 0 | \
-             10 create pods/eviction, 1 list pods |",
-            "(c) 10 pods with a volume each, ebb drain: 1.25 of the 20 s in which its volumes detach one by one, 0.83 of \
-             the 30 s with the ends of its pods",
         ] {
             assert!(text.contains(line), "no {line} in:\n{text}");
         }

@@ -20,9 +20,6 @@ pub(crate) enum Scenario {
     D,
 }
 
-/// Time that a pod takes to end: the default of our kwok stages.
-pub(super) const POD_END: Duration = Duration::from_secs(1);
-
 /// Time that one volume of [`Scenario::C`] takes to detach.
 pub(super) const DETACH: Duration = Duration::from_secs(2);
 
@@ -55,8 +52,8 @@ impl Scenario {
     /// The tools that drain the node, in turn.
     pub(super) fn tools(self) -> &'static [Tool] {
         match self {
-            Self::A => &[Tool::Kubectl, Tool::Ebb, Tool::Zedkube],
-            Self::B | Self::C | Self::D => &[Tool::Kubectl, Tool::Ebb],
+            Self::A => &[Tool::Floor, Tool::Kubectl, Tool::Ebb, Tool::Zedkube],
+            Self::B | Self::C | Self::D => &[Tool::Floor, Tool::Kubectl, Tool::Ebb],
         }
     }
 }

@@ -21,6 +21,8 @@ const FLAGS: [&str; 4] = ["--force", "--ignore-daemonsets", "--delete-emptydir-d
 /// The tool that drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Tool {
+    /// The requests that a drain has to send, by a client that decides nothing
+    Floor,
     /// `kubectl drain`
     Kubectl,
     /// `ebb drain`
@@ -46,11 +48,17 @@ impl Tool {
     /// Drains the site's node, whose pods are all ready. Fails if pods remain on it.
     pub(super) fn drain(self, site: &Site<'_>, program: &Path) -> Result<Run> {
         let mut command = match self {
+            Self::Floor => Command::new(std::env::current_exe()?),
             Self::Kubectl => site.plane.kubectl(),
             Self::Ebb => Command::new(program),
             Self::Zedkube => return by_zedkube(site, program),
         };
-        command.arg("drain").arg(site.node()).args(FLAGS).env("KUBECONFIG", site.plane.kubeconfig());
+        if self == Self::Floor {
+            command.arg("floor").arg(site.node());
+        } else {
+            command.arg("drain").arg(site.node()).args(FLAGS);
+        }
+        command.env("KUBECONFIG", site.plane.kubeconfig());
         let mark = site.plane.audit_mark()?;
         let needed = process::run(&mut command)?;
         self.account(site, mark, needed)
@@ -71,7 +79,7 @@ impl Tool {
     fn user_agent(self) -> &'static str {
         match self {
             Self::Kubectl => "kubectl/",
-            Self::Ebb | Self::Zedkube => "ebb/",
+            Self::Floor | Self::Ebb | Self::Zedkube => "ebb/",
         }
     }
 }
@@ -119,6 +127,7 @@ impl fmt::Display for Run {
 impl fmt::Display for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Floor => write!(f, "floor"),
             Self::Kubectl => write!(f, "kubectl drain"),
             Self::Ebb => write!(f, "ebb drain"),
             Self::Zedkube => write!(f, "zedkube"),
