@@ -1,5 +1,6 @@
 //! Options and time limits of a drain.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -80,10 +81,25 @@ pub enum UnhealthyNode {
 /// Handling of pods with attached volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stateful {
-    /// Number of such pods to evict at a time, 1 to 64.
-    pub parallel: usize,
+    /// Which of them leave at the same time.
+    pub parallel: StatefulParallel,
     /// Order by priority.
     pub order: StatefulOrder,
+}
+
+/// Which pods with attached volumes leave at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatefulParallel {
+    /// This many, 1 to 64, in the order that [`Stateful::order`] gives (MCM: 1).
+    Count(usize),
+    /// All of one priority, but of each owner one. The owner is the controller; a pod without a controller is its own
+    /// owner. A pod waits while a pod is leaving that comes before it in the order that [`Stateful::order`] gives.
+    Auto,
+}
+
+impl StatefulParallel {
+    /// Word for [`Self::Auto`], on the command line.
+    pub const AUTO: &str = "auto";
 }
 
 /// Order in which pods with attached volumes leave.
@@ -95,6 +111,16 @@ pub enum StatefulOrder {
     HighestFirst,
     /// Lowest priority first (the kubelet's graceful shutdown).
     LowestFirst,
+}
+
+impl StatefulOrder {
+    /// Compares the priorities of two pods: `Less` if the first pod leaves first.
+    pub(crate) fn compare(self, first: i32, second: i32) -> Ordering {
+        match self {
+            Self::HighestFirst => second.cmp(&first),
+            Self::LowestFirst => first.cmp(&second),
+        }
+    }
 }
 
 /// Time limits for volumes.
@@ -198,7 +224,7 @@ impl Policy {
             method: Method::Evict,
             max_retries: MaxRetries::Unlimited,
             unhealthy_node: UnhealthyNode::Off,
-            stateful: Stateful { parallel: 1, order: StatefulOrder::HighestFirst },
+            stateful: Stateful { parallel: StatefulParallel::Count(1), order: StatefulOrder::HighestFirst },
             volumes: Volumes {
                 detach_timeout: Duration::from_mins(2),
                 reattach_timeout: Duration::from_secs(90),

@@ -1,13 +1,13 @@
-//! Turns of pods with attached volumes, which leave one after another.
+//! Turns of pods with attached volumes, which leave one after another, or one of each owner at a time.
 //!
 //! A pod's turn lasts from its eviction until its volumes are attached elsewhere, or until a time limit of the policy.
 //! A refusal ends the turn, so that one blocked pod does not hold up the others.
 
 use std::time::Duration;
 
-use crate::policy::Policy;
+use crate::policy::{Policy, StatefulParallel};
 use crate::time::Moment;
-use crate::view::PodId;
+use crate::view::{PodId, PodView};
 
 /// The turns that have not ended.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,6 +17,10 @@ pub(crate) struct Turns(Vec<Turn>);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Turn {
     pub(crate) pod: PodId,
+    /// UID of the pod's controller; of the pod itself, if it has none.
+    pub(crate) owner: String,
+    /// Priority of the pod.
+    pub(crate) priority: i32,
     /// Names of the pod's volumes.
     pub(crate) volumes: Vec<String>,
     /// True if the pod's owner probably creates it again elsewhere, so that its volumes will be attached there.
@@ -76,15 +80,21 @@ impl Turns {
         self.0.iter()
     }
 
-    /// True if another pod with attached volumes may leave.
-    pub(crate) fn has_room(&self, policy: &Policy) -> bool {
-        self.0.len() < policy.stateful.parallel
+    /// True if this pod, which has attached volumes, may leave beside the pods whose turns have not ended.
+    pub(crate) fn has_room(&self, pod: &PodView, policy: &Policy) -> bool {
+        match policy.stateful.parallel {
+            StatefulParallel::Count(most) => self.0.len() < most,
+            StatefulParallel::Auto => self.0.iter().all(|turn| {
+                let is_before = policy.stateful.order.compare(turn.priority, pod.priority).is_lt();
+                !is_before && turn.owner != owner(pod)
+            }),
+        }
     }
 
     /// Begins the turn of this pod, which has `grace` to terminate.
     pub(crate) fn begin(
         &mut self,
-        pod: PodId,
+        pod: &PodView,
         volumes: Vec<String>,
         reattaches: bool,
         grace: Duration,
@@ -93,7 +103,16 @@ impl Turns {
     ) {
         // The same limit as MCM's: grace period and detach time-out together.
         let limit = now + grace + policy.volumes.detach_timeout;
-        self.0.push(Turn { pod, volumes, reattaches, limit, detached: None });
+        let (owner, priority) = (owner(pod).to_owned(), pod.priority);
+        self.0.push(Turn {
+            pod: pod.id.clone(),
+            owner,
+            priority,
+            volumes,
+            reattaches,
+            limit,
+            detached: None,
+        });
     }
 
     /// Ends turns, and returns each with its reason.
@@ -130,4 +149,9 @@ impl Turns {
             turn.detached = turn.detached.map(|since| since + away);
         }
     }
+}
+
+/// UID of the pod's controller; of the pod itself, if it has none.
+fn owner(pod: &PodView) -> &str {
+    pod.controller.as_ref().map_or(&pod.id.uid, |controller| &controller.uid)
 }

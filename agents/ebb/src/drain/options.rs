@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use drain::policy::{MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, Volumes};
+use drain::policy::{
+    MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, StatefulParallel, Volumes,
+};
 use drain::{Policy, Selector};
 use runtime::peers::user;
 
@@ -82,9 +84,10 @@ pub(crate) struct OwnFlags {
     /// elsewhere
     #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
     pub(crate) force_delete: Option<Option<bool>>,
-    /// Number of pods with attached volumes to evict at a time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub(crate) stateful_parallel: u16,
+    /// Number of pods with attached volumes to evict at a time, in the order of their priority; `auto` = all of one
+    /// priority together, but of each owner (such as a StatefulSet) one at a time
+    #[arg(long, value_name = "N|auto", default_value = StatefulParallel::AUTO, value_parser = stateful_parallel)]
+    pub(crate) stateful_parallel: StatefulParallel,
     /// Time to wait for a volume to be detached; 0 = do not wait for volumes
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = go_duration)]
     pub(crate) detach_timeout: Duration,
@@ -194,13 +197,22 @@ pub(crate) fn policy(arguments: &DrainArguments) -> anyhow::Result<Policy> {
         pod_selector: pod_selector(arguments)?,
         method: method(arguments),
         max_retries: max_retries(arguments)?,
-        stateful: Stateful { parallel: own.stateful_parallel.into(), order: StatefulOrder::HighestFirst },
+        stateful: Stateful { parallel: own.stateful_parallel, order: StatefulOrder::HighestFirst },
         volumes: own.volumes(),
         concurrency: own.concurrency.into(),
         retry: own.retry,
         attempt_timeout: if kubectl.timeout.is_zero() { Duration::MAX } else { kubectl.timeout },
         ..Policy::kubectl()
     })
+}
+
+/// `auto`, or a number from 1 to 64.
+fn stateful_parallel(text: &str) -> Result<StatefulParallel, String> {
+    match text.parse() {
+        Ok(number @ 1..=64) => Ok(StatefulParallel::Count(number)),
+        Err(_) if text == StatefulParallel::AUTO => Ok(StatefulParallel::Auto),
+        Ok(_) | Err(_) => Err(format!("it must be a number from 1 to 64, or {}", StatefulParallel::AUTO)),
+    }
 }
 
 /// The grace period. kubectl's 0 kills pods; here that needs its own flag, `--force-delete`.

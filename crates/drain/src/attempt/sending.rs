@@ -1,13 +1,12 @@
 //! Chooses the pods to evict now, and keeps the turns of pods with attached volumes.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::budget::{guarding, in_flight_limit};
 use crate::event::Effect;
 use crate::pod::{DeletionMethod, Track};
 use crate::pods::Pods;
-use crate::policy::{Method, Policy, StatefulOrder};
+use crate::policy::{Method, Policy};
 use crate::storage::Attachments;
 use crate::time::Moment;
 use crate::turns::{End, Turn, Waits};
@@ -18,7 +17,7 @@ use super::Attempt;
 
 impl Attempt {
     /// Sends what may be sent: in order, within the policy's concurrency, within what each budget takes, and pods with
-    /// attached volumes one after another. By force all pods go, past all of these but the concurrency.
+    /// attached volumes when their turn comes. By force all pods go, past all of these but the concurrency.
     pub(crate) fn send(&mut self, now: Moment, policy: &Policy) -> Vec<Effect> {
         let Some(snapshot) = self.snapshot.clone() else {
             return Vec::new();
@@ -56,7 +55,6 @@ impl Attempt {
         now: Moment,
         policy: &Policy,
     ) -> Option<Effect> {
-        let has_room = self.turns.has_room(policy);
         let never_evicts = self.pods.no_evictions() || policy.method != Method::Evict;
         let waits = self.pods.get(&pod.id.uid).is_some_and(|track| self.pods.parent(track).is_some());
         let track = self.pods.get_mut(&pod.id.uid)?;
@@ -70,13 +68,13 @@ impl Attempt {
         let may = !waits
             && track.is_due(now)
             && track.order() <= order
-            && (has_room || track.needs_no_turn())
+            && (track.needs_no_turn() || self.turns.has_room(pod, policy))
             && (track.by() != DeletionMethod::Eviction || budgets.take(pod, snapshot));
         if !may {
             return None;
         }
         let effect = track.send(self.number, pod, &snapshot.budgets, now);
-        self.begin_turn(&pod.id.uid, now, policy);
+        self.begin_turn(pod, now, policy);
         Some(effect)
     }
 
@@ -85,10 +83,7 @@ impl Attempt {
         let is_stateful = |pod: &PodView| self.pods.get(&pod.id.uid).is_some_and(Track::is_stateful);
         let (mut last, mut pods): (Vec<&PodView>, Vec<&PodView>) =
             snapshot.pods.iter().partition(|pod| is_stateful(pod));
-        match policy.stateful.order {
-            StatefulOrder::HighestFirst => last.sort_by_key(|pod| Reverse(pod.priority)),
-            StatefulOrder::LowestFirst => last.sort_by_key(|pod| pod.priority),
-        }
+        last.sort_by(|a, b| policy.stateful.order.compare(a.priority, b.priority));
         pods.append(&mut last);
         pods
     }
@@ -108,7 +103,7 @@ impl Attempt {
         };
         for pod in &snapshot.pods {
             if self.pods.get(&pod.id.uid).is_some_and(Track::is_on_its_way) {
-                self.begin_turn(&pod.id.uid, now, policy);
+                self.begin_turn(pod, now, policy);
             }
         }
         if self.turns.iter().next().is_none() {
@@ -141,11 +136,11 @@ impl Attempt {
         }
     }
 
-    fn begin_turn(&mut self, uid: &str, now: Moment, policy: &Policy) {
-        if let Some(track) = self.pods.get_mut(uid)
+    fn begin_turn(&mut self, pod: &PodView, now: Moment, policy: &Policy) {
+        if let Some(track) = self.pods.get_mut(&pod.id.uid)
             && track.begin_turn()
         {
-            let (pod, volumes) = (track.id().clone(), track.volumes().to_vec());
+            let volumes = track.volumes().to_vec();
             self.turns.begin(pod, volumes, track.is_recreated(), track.grace(), now, policy);
         }
     }

@@ -10,10 +10,13 @@ use super::*;
 use crate::answer::BudgetRefusal;
 use crate::event::Record;
 use crate::plan::DRAIN_LABEL;
-use crate::policy::{MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, UnhealthyNode, Volumes};
+use crate::policy::{
+    MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, StatefulParallel, UnhealthyNode, Volumes,
+};
 use crate::rule::Rule;
 use crate::state::{DeletionMethod, Stage};
 use crate::storage::{AttachmentView, Attachments, ClaimView, CsiSource, Storage, VolumeView};
+use crate::turns::Turn;
 use crate::view::{BudgetView, Controller, NodeView, Phase, PodClaim, PodView, Terminating, Unhealthy};
 use crate::volumes::{VolumeStage, VolumeTrack};
 
@@ -187,13 +190,15 @@ pub(super) fn any_policy() -> impl Strategy<Value = Policy> {
         Just(MaxRetries::Auto)
     ];
     let unhealthy = prop_oneof![Just(UnhealthyNode::Off), Just(UnhealthyNode::Force)];
+    let parallel = (0..3_usize)
+        .prop_map(|most| if most == 0 { StatefulParallel::Auto } else { StatefulParallel::Count(most) });
     let order = prop_oneof![Just(StatefulOrder::HighestFirst), Just(StatefulOrder::LowestFirst)];
     let late = prop_oneof![Just(OnDetachTimeout::Fail), Just(OnDetachTimeout::Proceed)];
     let seconds = |most: u64| (0..most).prop_map(Duration::from_secs);
     let rules = prop_oneof![Just(vec![]), Just(orders())];
     let grace = prop::option::weighted(0.2, (1..20_u64).prop_map(Duration::from_secs));
     let allows = (prop::bool::weighted(0.8), grace);
-    (method, retries, unhealthy, (1..3_usize, order), (seconds(120), seconds(90), late), rules, allows)
+    (method, retries, unhealthy, (parallel, order), (seconds(120), seconds(90), late), rules, allows)
         .prop_map(
             |(
                 method,
@@ -375,8 +380,9 @@ impl Seen<'_> {
         }
     }
 
-    /// A pod with attached volumes is sent only while the others' turns leave room. A pod that was on its way when its
-    /// volumes were first seen has a turn as well, whatever room there is.
+    /// A pod with attached volumes is sent only while the others' turns leave room: not too many, or none of its owner
+    /// and none of a pod that comes before it. A pod that was on its way when its volumes were first seen has a turn as
+    /// well, whatever room there is.
     fn turns_are_limited(&self) {
         let Some(after) = attempt(self.after).filter(|_| !self.is_forced()) else { return };
         let had_turn = |uid: &str| {
@@ -390,10 +396,19 @@ impl Seen<'_> {
             *after.pods()[uid].stage() == Stage::Evicting && self.effects.iter().any(is_sent)
         };
         let pods = after.pods();
-        let mut begun =
-            after.turns().map(|turn| &turn.pod.uid).filter(|uid| pods.contains_key(*uid) && !had_turn(uid));
-        if begun.any(|uid| is_sent(uid)) {
-            assert!(after.turns().count() <= self.policy.stateful.parallel, "{:?}", self.effects);
+        let begun = after.turns().filter(|turn| pods.contains_key(&turn.pod.uid) && !had_turn(&turn.pod.uid));
+        for sent in begun.filter(|turn| is_sent(&turn.pod.uid)) {
+            let Stateful { parallel, order } = self.policy.stateful;
+            let goes_beside = |other: &Turn| {
+                other.owner != sent.owner && !order.compare(other.priority, sent.priority).is_lt()
+            };
+            let has_room = match parallel {
+                StatefulParallel::Count(most) => after.turns().count() <= most,
+                StatefulParallel::Auto => {
+                    after.turns().all(|other| other.pod == sent.pod || goes_beside(other))
+                }
+            };
+            assert!(has_room, "{sent:?}: {:?}", self.effects);
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::Effect;
 use crate::answer::Answer;
-use crate::policy::{Stateful, StatefulOrder, Volumes};
+use crate::policy::{Stateful, StatefulOrder, StatefulParallel, Volumes};
 use crate::rule::Rule;
 use crate::state::{Failure, Outcome};
 use crate::storage::Attachments;
@@ -49,11 +49,12 @@ fn pods_with_volumes_leave_one_by_one_by_priority_and_others_beside_them() {
         (StatefulOrder::HighestFirst, 2, vec!["0", "2", "3"]),
         (StatefulOrder::HighestFirst, 64, vec!["0", "2", "3", "1"]),
     ] {
+        let parallel = StatefulParallel::Count(parallel);
         let mut bench = bench(|policy| policy.stateful = Stateful { parallel, order });
         let mut pods = three([-1, 9, 5]);
         pods.push(pod("0"));
         let effects = bench.snapshot(snapshot(pods, all(attached())));
-        assert_eq!(evicted(&effects), expected, "{order:?} {parallel}");
+        assert_eq!(evicted(&effects), expected, "{order:?} {parallel:?}");
     }
 }
 
@@ -192,6 +193,56 @@ fn a_shared_volume_does_not_hold_up_its_first_users_turn() {
     assert_eq!(evicted(&bench.snapshot(snapshot(shared(), store()))), ["1"]);
     bench.answer("1", Answer::Accepted);
     assert_eq!(evicted(&bench.snapshot(snapshot(shared().split_off(1), store()))), ["2"]);
+}
+
+/// Pods with a volume each, numbered from 0, of these owners and priorities. Owner 0: the pod has no controller.
+fn owned(pods: &[(u8, i32)]) -> Vec<PodView> {
+    let owned = |(n, &(owner, priority)): (usize, &(u8, i32))| {
+        let (pod, owner) = (n.to_string(), (owner > 0).then(|| format!("owner-{owner}")));
+        let controller =
+            owner.map(|uid| Controller { kind: "StatefulSet".into(), uid, ..Controller::default() });
+        PodView { controller, priority, ..using(&pod, &[&pod]) }
+    };
+    pods.iter().enumerate().map(owned).collect()
+}
+
+/// A snapshot of these pods, whose volumes are all attached here.
+fn owned_snapshot(pods: Vec<PodView>) -> Snapshot {
+    let numbers: Vec<&str> = pods.iter().map(|pod| pod.id.uid.as_str()).collect();
+    let store = storage(&numbers, numbers.iter().map(|n| here(n)).collect());
+    snapshot(pods, store)
+}
+
+fn auto(order: StatefulOrder) -> Bench {
+    bench(|policy| policy.stateful = Stateful { parallel: StatefulParallel::Auto, order })
+}
+
+#[test]
+fn each_owner_lets_one_pod_of_the_first_priority_leave_at_a_time() {
+    use StatefulOrder::{HighestFirst, LowestFirst};
+    let ten: Vec<(u8, i32)> = (1..=10).map(|owner| (owner, 0)).collect();
+    let all_ten = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    for (what, order, pods, expected) in [
+        ("ten owners leave together", HighestFirst, ten, &all_ten[..]),
+        ("two pods of an owner", HighestFirst, vec![(1, 0), (1, 0), (2, 0)], &["0", "2"]),
+        ("a pod without a controller is its own owner", HighestFirst, vec![(0, 0), (0, 0)], &["0", "1"]),
+        ("a lower priority waits", HighestFirst, vec![(1, -1), (2, 9), (3, 5), (4, 9)], &["1", "3"]),
+        ("the lowest is first", LowestFirst, vec![(1, -1), (2, 9), (3, -1)], &["0", "2"]),
+    ] {
+        assert_eq!(evicted(&auto(order).snapshot(owned_snapshot(owned(&pods)))), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_priority_waits_for_the_turns_of_the_higher_ones_and_for_no_refused_pod() {
+    let mut bench = auto(StatefulOrder::HighestFirst);
+    let pods = || owned(&[(1, 9), (1, 9), (2, 9), (3, 5)]);
+    assert_eq!(evicted(&bench.snapshot(owned_snapshot(pods()))), ["0", "2"]);
+    assert_eq!(evicted(&bench.answer("0", refusal())), ["1"], "its owner's next pod");
+    assert_eq!(evicted(&bench.answer("1", refusal())), NONE, "one of the priority is still on its way");
+    assert_eq!(evicted(&bench.answer("2", refusal())), ["3"], "all of the priority are refused");
+    let again = bench.after(bench.policy.retry * 2);
+    assert_eq!(evicted(&again), ["0", "2"], "a lower priority that is on its way holds up no higher one");
 }
 
 fn ordered(orders: &[(&str, i32)]) -> Vec<Rule> {

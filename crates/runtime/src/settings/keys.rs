@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use drain::Selector;
-use drain::policy::{MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, UnhealthyNode, Volumes};
+use drain::policy::{
+    MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, StatefulParallel, UnhealthyNode, Volumes,
+};
 use drain::rule::{Behaviour, Rule};
 use schemas::OnTimeout;
 use serde::{Deserialize, Serialize};
@@ -18,8 +20,8 @@ use session::policy::{Mode, OnUnavailable};
 use super::command::{Command, Commands, VersionSource};
 use super::names::{Apps, DnsLabel, LonghornDrainPolicy, NodeName, OwnerKind, PodSelector, RuleName};
 use super::notation::{
-    AbsolutePath, Count, DAY, Endless, Flag, HOUR, MINUTE, MOST, Notation, Number, OrNone, Retries, Retry,
-    Span, Word, YEAR,
+    AbsolutePath, AtATime, Count, DAY, Endless, Flag, HOUR, MINUTE, MOST, Notation, Number, OrNone, Retries,
+    Retry, Span, Word, YEAR,
 };
 use super::values::defaults;
 
@@ -171,8 +173,8 @@ fn on_a_device() -> bool {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Stateful")]
 struct StatefulKeys {
-    #[serde(rename = "stateful.parallel", with = "Count::<1, 64, usize>")]
-    parallel: usize,
+    #[serde(rename = "stateful.parallel", with = "AtATime::<64>")]
+    parallel: StatefulParallel,
     #[serde(rename = "stateful.order", with = "Word::<StatefulOrder>")]
     order: StatefulOrder,
 }

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use drain::policy::MaxRetries;
+use drain::policy::{MaxRetries, StatefulParallel};
 use serde::de::value::{Error as Refusal, StrDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error, IntoDeserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer, forward_to_deserialize_any};
@@ -246,6 +246,28 @@ impl<const MOST: i64> Notation for Retries<MOST> {
 
     fn accepted() -> String {
         format!("{}, or `{}`; `-` for none", Count::<0, MOST>::accepted(), MaxRetries::AUTO)
+    }
+}
+
+/// A number of pods that leave at a time. `auto` is no setting, because a device keeps MCM's order.
+pub(crate) struct AtATime<const MOST: i64>;
+
+impl<const MOST: i64> Notation for AtATime<MOST> {
+    type Of = StatefulParallel;
+
+    fn read(written: &Value) -> Option<StatefulParallel> {
+        Count::<1, MOST, usize>::read(written).map(StatefulParallel::Count)
+    }
+
+    fn write(value: &StatefulParallel) -> Value {
+        match value {
+            StatefulParallel::Count(number) => Count::<1, MOST, usize>::write(number),
+            StatefulParallel::Auto => StatefulParallel::AUTO.into(),
+        }
+    }
+
+    fn accepted() -> String {
+        Count::<1, MOST>::accepted()
     }
 }
 

@@ -15,7 +15,7 @@ use cluster::drainer::Drain;
 use contract::objects::Kubelet;
 use contract::{Change, Target};
 use drain::plan::DRAIN_LABEL;
-use drain::policy::{Stateful, Volumes};
+use drain::policy::{Stateful, StatefulParallel, Volumes};
 use drain::state::Failure;
 use drain::{Outcome, Policy};
 use fake_cluster::Controller;
@@ -26,7 +26,7 @@ use crate::scene::{Scene, end, is_detaching, is_terminating, is_waiting, patient
 
 /// Evicts pods with volumes all at once.
 fn together() -> Policy {
-    Policy { stateful: Stateful { parallel: 64, ..patient().stateful }, ..patient() }
+    Policy { stateful: Stateful { parallel: StatefulParallel::Count(64), ..patient().stateful }, ..patient() }
 }
 
 fn is_gone(drain: &Drain, pod: &str) -> bool {

@@ -1,5 +1,5 @@
 use clap::Parser;
-use drain::policy::{OnDetachTimeout, StatefulOrder, Volumes};
+use drain::policy::{OnDetachTimeout, StatefulOrder, StatefulParallel, Volumes};
 
 use super::*;
 
@@ -24,7 +24,8 @@ fn policy_of(flags: &str) -> Policy {
 #[test]
 fn without_flags_it_is_kubectls_drain() {
     let options = options("").unwrap();
-    assert_eq!(options.policy, Policy { retry: Duration::from_secs(5), ..Policy::kubectl() });
+    let stateful = Stateful { parallel: StatefulParallel::Auto, order: StatefulOrder::HighestFirst };
+    assert_eq!(options.policy, Policy { retry: Duration::from_secs(5), stateful, ..Policy::kubectl() });
     assert_eq!(options.nodes, Chosen::Names(vec!["edge-a".to_owned()]));
     assert_eq!((options.dry_run, options.parallel, options.uncordon_on_failure), (DryRun::None, 1, false));
     assert_eq!((options.is_json, options.is_verbose, options.reason.as_str()), (false, false, "ebb drain"));
@@ -61,10 +62,12 @@ fn every_flag_means_something() {
             "--max-retries=auto --timeout=1h",
             Policy { max_retries: MaxRetries::Auto, attempt_timeout: seconds(3600), ..usual.clone() },
         ),
+        ("--stateful-parallel=auto", usual.clone()),
+        ("--stateful-parallel=1", Policy { stateful: Policy::device().stateful, ..usual.clone() }),
         (
-            "--stateful-parallel=3",
+            "--stateful-parallel=64",
             Policy {
-                stateful: Stateful { parallel: 3, order: StatefulOrder::HighestFirst },
+                stateful: Stateful { parallel: StatefulParallel::Count(64), ..usual.stateful },
                 ..usual.clone()
             },
         ),
@@ -117,7 +120,9 @@ fn what_makes_no_sense_is_refused() {
         ("--concurrency=0", "0 is not in 1..=256"),
         ("--concurrency=257", "257 is not in 1..=256"),
         ("--parallel=0", "0 is not in 1..=1000"),
-        ("--stateful-parallel=65", "65 is not in 1..=64"),
+        ("--stateful-parallel=0", "a number from 1 to 64, or auto"),
+        ("--stateful-parallel=65", "a number from 1 to 64, or auto"),
+        ("--stateful-parallel=all", "a number from 1 to 64, or auto"),
         ("--chunk-size=-1", "--chunk-size"),
         ("--output=yaml", "[possible values: text, json]"),
         ("--ignore-errors", "unexpected argument '--ignore-errors'"),

@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use drain::policy::{MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, UnhealthyNode, Volumes};
+use drain::policy::{
+    MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, StatefulParallel, UnhealthyNode, Volumes,
+};
 use drain::rule::{Behaviour, Rule};
 use schemas::{ConfigItemType, ConfigItemValue, OnTimeout};
 use session::policy::{Mode, OnUnavailable};
@@ -175,7 +177,7 @@ fn every_key_is_found_in_the_policy() {
         method: Method::Evict,
         max_retries: MaxRetries::Times(66),
         unhealthy_node: UnhealthyNode::Force,
-        stateful: Stateful { parallel: 61, order: StatefulOrder::LowestFirst },
+        stateful: Stateful { parallel: StatefulParallel::Count(61), order: StatefulOrder::LowestFirst },
         volumes: Volumes {
             detach_timeout: seconds(67),
             reattach_timeout: seconds(68),
