@@ -86,7 +86,7 @@ impl Root {
     }
 
     /// The folder that has a folder for each agent, with its lock, pid and touch file.
-    pub fn lock_folder(&self) -> PathBuf {
+    fn lock_folder(&self) -> PathBuf {
         self.join("/run/ebb/lock")
     }
 
@@ -164,11 +164,6 @@ impl TopicPlace {
     /// Name of the topic.
     pub fn topic(&self) -> &str {
         &self.topic
-    }
-
-    /// Whether the topic survives a boot.
-    pub const fn persistence(&self) -> Persistence {
-        self.persistence
     }
 
     /// The folder of the items.

@@ -117,11 +117,7 @@ impl<T: Topic> Publisher<T> {
         persistence: Persistence,
         lock: &AgentLock,
     ) -> Result<Self, PublishError> {
-        Self::of(root.topic::<T>(agent, persistence), lock)
-    }
-
-    /// The same for the topic at this place.
-    pub fn of(place: TopicPlace, lock: &AgentLock) -> Result<Self, PublishError> {
+        let place = root.topic::<T>(agent, persistence);
         if lock.agent() != place.agent() || lock.root() != place.root() {
             let held = format!("{} below {}", lock.agent(), lock.root().path().display());
             let (topic, agent) = (place.topic().to_owned(), place.agent().to_owned());
@@ -130,7 +126,7 @@ impl<T: Topic> Publisher<T> {
         if let Some(source) = served_by_another(&place.socket()) {
             return Err(PublishError::Served { topic: place.topic().to_owned(), source });
         }
-        let backup = match place.persistence() {
+        let backup = match persistence {
             Persistence::Volatile => Backup::None,
             Persistence::Persistent => Backup::Keep,
         };

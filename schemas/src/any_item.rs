@@ -5,9 +5,6 @@ use serde_json::{Map, Value};
 
 use crate::Topic;
 
-/// So many are named.
-const MOST_NAMED: usize = 8;
-
 /// Prefix of the name of a large field (EVE's `pubsub/large.go`).
 const LARGE: &str = "pubsub-large-";
 
@@ -17,7 +14,7 @@ const LARGE: &str = "pubsub-large-";
 /// one of 64 bits or a float, as for EVE's Go agents; others become the nearest float.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct AnyItem(pub Map<String, Value>);
+pub struct AnyItem(Map<String, Value>);
 
 impl Topic for AnyItem {
     /// Shown in messages only: where the items are says the place.
@@ -25,15 +22,6 @@ impl Topic for AnyItem {
 }
 
 impl AnyItem {
-    /// The paths of fields that this item has and that are not in what is `written` of it: most are misspelled. Names in
-    /// any letter case are the same. Null counts as not given. Not all of many are named.
-    pub fn left_out(&self, written: &Self) -> Vec<String> {
-        let mut paths = Vec::new();
-        of_object(&self.0, &written.0, "", &mut paths);
-        paths.truncate(MOST_NAMED);
-        paths
-    }
-
     /// The item has one of EVE's large fields, empty or not. On a socket EVE's publishers send them as files of their own,
     /// which only EVE's reader removes; the item's file has them in full.
     pub fn has_large_field(&self) -> bool {
@@ -50,37 +38,6 @@ fn holds_large(value: &Value) -> bool {
         Value::Object(fields) => fields.iter().any(is_large),
         Value::Array(items) => items.iter().any(holds_large),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
-}
-
-fn of_object(
-    given: &Map<String, Value>,
-    written: &Map<String, Value>,
-    before: &str,
-    paths: &mut Vec<String>,
-) {
-    for (name, value) in given {
-        let path = format!("{before}{name}");
-        let kept = written.iter().find(|(other, _)| name.eq_ignore_ascii_case(other));
-        match kept {
-            Some((_, kept)) => of_value(value, kept, &path, paths),
-            None if value.is_null() => {}
-            None => paths.push(path),
-        }
-    }
-}
-
-fn of_value(given: &Value, written: &Value, path: &str, paths: &mut Vec<String>) {
-    match (given, written) {
-        (Value::Object(given), Value::Object(written)) => {
-            of_object(given, written, &format!("{path}."), paths);
-        }
-        (Value::Array(given), Value::Array(written)) => {
-            for (index, (given, written)) in given.iter().zip(written).enumerate() {
-                of_value(given, written, &format!("{path}[{index}]"), paths);
-            }
-        }
-        _ => {}
     }
 }
 
@@ -156,24 +113,5 @@ mod tests {
         ] {
             assert_eq!(holds_large(&value), expected, "{value}");
         }
-    }
-
-    #[track_caller]
-    fn check_left_out(given: &Value, written: &Value, expected: &[&str]) {
-        let item = |value: &Value| AnyItem(value.as_object().unwrap().clone());
-        let paths = item(given).left_out(&item(written));
-        assert_eq!(paths, expected, "{given}");
-    }
-
-    #[test]
-    fn what_is_not_written_is_named() {
-        let written = json!({"Status": 5, "Pods": [{"Name": "a"}, {"Name": "b"}], "Slot": {"Held": true}});
-        check_left_out(&written, &written, &[]);
-        check_left_out(&json!({"status": 5, "PODS": []}), &written, &[]);
-        check_left_out(&json!({"Statsu": 5, "Other": null}), &written, &["Statsu"]);
-        let nested = json!({"Pods": [{"Name": "a"}, {"Nmae": "b"}], "Slot": {"Heldd": 1}});
-        check_left_out(&nested, &written, &["Pods[1].Nmae", "Slot.Heldd"]);
-        let many: Map<String, Value> = (0..20).map(|n| (format!("f{n:02}"), json!(n))).collect();
-        assert_eq!(AnyItem(many).left_out(&AnyItem(Map::new())).len(), MOST_NAMED);
     }
 }

@@ -1,4 +1,4 @@
-//! The topics whose types are here, by name: an item of one can be checked before it is written.
+//! The topics whose types are here, by name.
 
 use crate::{
     ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, CancelCommand, CommandFreeze, ConfigItemValueMap,
@@ -31,8 +31,8 @@ impl Known {
     }
 }
 
-/// All types that `schemas` exports as topics, in the order of their names. The only list of them: the check before an item
-/// is published, the JSON Schemas, the samples and the fuzz target follow it.
+/// All types that `schemas` exports as topics, in the order of their names. The only list of them: the
+/// JSON Schemas, the samples and the fuzz targets follow it.
 pub(crate) const KNOWN: [Known; 24] = [
     Known::of::<ActionRecord>(),
     Known::of::<BaseOsConfig>(),

@@ -30,7 +30,7 @@ fn samples_come_back_byte_for_byte() {
         let check = check_of(topic_of(&name)).unwrap_or_else(|| panic!("{name} is of no topic"));
         let written = check(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(String::from_utf8_lossy(&written), String::from_utf8_lossy(&bytes), "{name}");
-        // `ebb topic publish` writes items of unknown topics as `AnyItem`, in the same form.
+        // `ebb topic` reads and prints each as `AnyItem`, in the same form.
         let item: AnyItem = parse(&written).unwrap();
         assert_eq!(String::from_utf8_lossy(&to_bytes(&item)), String::from_utf8_lossy(&bytes), "{name}");
     }

@@ -83,7 +83,7 @@ pub(crate) enum Command {
     Slots(SlotsArguments),
     /// Show or check the settings of the agents
     Config(ConfigArguments),
-    /// Show the topics of any agent, or write their items (for debugging)
+    /// Show the items of any agent's topics (for debugging)
     Topic(TopicArguments),
     /// Demonstrate a reboot command, the drain and the reboot, on a cluster in memory
     #[cfg(feature = "demo")]

@@ -1,20 +1,17 @@
-//! `ebb topic`: shows and writes the topics of any agent, EVE's included, for debugging.
+//! `ebb topic`: shows the topics of any agent, EVE's included, for debugging.
 //!
-//! The verbs do not need the type of a topic: an item is any JSON object. A value for a topic of our schemas is checked
-//! before it is written.
+//! The verbs do not need the type of a topic: an item is any JSON object.
 
 mod get;
-mod list;
-mod publish;
 mod watch;
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use pubsub::{Persistence, Root, TopicPlace, read_items_of};
-use runtime::topics::may_exist;
 use schemas::{AnyItem, agent};
 
 /// Arguments of `ebb topic`.
@@ -26,26 +23,17 @@ pub(crate) struct TopicArguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the topics of all agents, or of one
-    List(list::ListArguments),
     /// Print the items of a topic, each as one line of JSON
     Get(get::GetArguments),
     /// Print the items of a topic, then each change as it happens; Ctrl-C ends it
     Watch(watch::WatchArguments),
-    /// Write an item in the name of an agent that does not run
-    Publish(publish::PublishArguments),
-    /// Remove an item in the name of an agent that does not run
-    Delete(publish::DeleteArguments),
 }
 
-/// Runs the verb. Exit code 1 if it is refused, if a file cannot be read, or if the item does not exist.
+/// Runs the verb. Exit code 1 if a file cannot be read, or if the item does not exist.
 pub(crate) fn run(arguments: &TopicArguments) -> anyhow::Result<ExitCode> {
     match &arguments.verb {
-        Verb::List(arguments) => list::run(arguments),
         Verb::Get(arguments) => get::run(arguments),
         Verb::Watch(arguments) => watch::run(arguments),
-        Verb::Publish(arguments) => publish::publish(arguments),
-        Verb::Delete(arguments) => publish::delete(arguments),
     }
 }
 
@@ -66,7 +54,7 @@ impl Device {
 /// Choice of a topic.
 #[derive(Args, Debug)]
 struct TopicChoice {
-    /// Topic, such as `zedkube/NodeDrainStatus`; `ebb topic list` shows all
+    /// Topic, such as `zedkube/NodeDrainStatus`
     #[arg(value_name = "AGENT/TOPIC", value_parser = name)]
     name: Name,
     /// Use the topic below /persist/status; default: the one below /run, unless only /persist/status has the topic
@@ -110,6 +98,20 @@ fn refuse_large_fields(place: &TopicPlace) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// The command that lists all items below this root.
+fn listing(root: &Root) -> String {
+    let below = |folder| format!("{}/*/*/*.json", text::path(&root.join(folder)));
+    format!("ls {} {}", below("/run"), below("/persist/status"))
+}
+
+/// True if the path exists, or if that cannot be found out.
+fn may_exist(path: &Path) -> bool {
+    match path.symlink_metadata() {
+        Ok(_) => true,
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }
 
 /// The document as one line of JSON.

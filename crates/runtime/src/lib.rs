@@ -32,7 +32,6 @@ pub mod signals;
 pub mod supervisor;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod topics;
 pub mod zedbox;
 
 pub use agent::{Agent, AgentContext, StartError};

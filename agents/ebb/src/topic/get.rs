@@ -10,12 +10,11 @@ use pubsub::{
     Change, Items, MAX_FILE_BYTES, Owner, Peer, Refusal, Subscription, TopicKey, TopicPlace, TopicSocket,
     Via, read_checked, read_items_of,
 };
-use runtime::topics::may_exist;
 use schemas::{AnyItem, parse, to_bytes};
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::{Device, TopicChoice, compact, refuse_large_fields};
+use super::{Device, TopicChoice, compact, listing, may_exist, refuse_large_fields};
 use crate::screen;
 
 /// Limit for the publisher to send all its items.
@@ -94,8 +93,9 @@ pub(super) fn value_text(value: &AnyItem) -> String {
 fn by_files(place: &TopicPlace, key: Option<&TopicKey>) -> anyhow::Result<Items<AnyItem>> {
     if !may_exist(&place.folder()) {
         bail!(
-            "{place} is not there: there is no folder {}; `ebb topic list` has what is there",
-            text::path(&place.folder())
+            "{place} is not there: there is no folder {}; `{}` lists what is there",
+            text::path(&place.folder()),
+            listing(place.root())
         );
     }
     let Some(key) = key else {

@@ -10,12 +10,11 @@ use clap::Args;
 use jiff::Timestamp;
 use pubsub::{Change, Refusal, Subscription, TopicKey, TopicPlace, TopicSocket, Via};
 use runtime::clock;
-use runtime::topics::may_exist;
 use schemas::AnyItem;
 use serde::Serialize;
 
 use super::get::value_text;
-use super::{Device, TopicChoice, compact, refuse_large_fields};
+use super::{Device, TopicChoice, compact, listing, may_exist, refuse_large_fields};
 use crate::screen;
 use crate::waiting::{Interrupt, Interrupts};
 
@@ -123,7 +122,10 @@ fn warn_if_absent(place: &TopicPlace, via: Via) {
         (!may_exist(&folder)).then(|| format!("there is no folder {} yet", text::path(&folder)))
     };
     if let Some(text) = text {
-        screen::say(&format!("Warning: {text}: waiting for it; `ebb topic list` has what is there"));
+        screen::say(&format!(
+            "Warning: {text}: waiting for it; `{}` lists what is there",
+            listing(place.root())
+        ));
     }
 }
 

@@ -65,7 +65,7 @@ async fn what_is_named_on_the_device_is_only_text() -> Result<()> {
         &["status", "--json"],
         &["config", "check"],
         &["config", "show"],
-        &["topic", "list"],
+        &["topic", "get", "zedkube/NodeDrainStatus"],
     ] {
         is_clean(&words.join(" "), &device.ebb(words).await?)?;
     }
