@@ -1,5 +1,7 @@
 //! Whether an agent runs. An agent counts as not running only if its lock is free, its process is gone, and no process
-//! listens on its sockets: each of the three may be missing while the agent runs.
+//! listens on its sockets: each of the three may be missing while the agent runs. A lock file is found by its path:
+//! after an `rm` a device went down undrained beside a living zedkube. So an agent also creates its lock file again at
+//! each beat ([`crate::AgentLock::keep`]).
 
 use std::fs;
 use std::path::Path;

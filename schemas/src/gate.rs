@@ -2,6 +2,16 @@
 //!
 //! [`gate`] is a table; the first row that matches counts. The function is pure: the caller reads files and clocks.
 //! Every match lists all statuses, so no status is let through by oversight.
+//!
+//! COMPLETE opens the gate only while zedkube runs and makes progress, because nobody else takes it back when pods come
+//! to the node again: once zedkube died after its answer, somebody uncordoned the node, and the device rebooted with
+//! its pods, as drained. A zedkube that does not run, or hangs, is waited for by one clock (`drain.start.timeout`),
+//! which leaves out suspend and goes on when the agent that waits is restarted. Then the device goes NOT DRAINED: a
+//! zedkube that hung once held a device for ever.
+//!
+//! FAILED, an operator's order, "no cluster" and EVE's zedkube (which shows no sign of life) do not need a zedkube that
+//! runs. A zedkube that begins, or has stood still, shows our agents an earlier COMPLETE of a drain only after a fresh
+//! list has confirmed it.
 
 use std::fmt;
 

@@ -1,7 +1,10 @@
 //! Compares the commands that the sources publish with the record and the counter files: accepts new commands, drops
 //! commands that were taken back, and lists the counter files to write.
 //!
-//! A source's command is compared only with the counters of that source.
+//! Each source has its own folder, counter files and result of its last command, and its command is compared only with
+//! its own counters: with one counter for all, a controller's unchanged reboot was done again after a person's. A
+//! command that might be an old one is only recorded, and device-op says so. A command that is reported as done was
+//! carried out.
 
 use schemas::DeviceOpsCmd;
 

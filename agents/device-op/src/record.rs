@@ -1,4 +1,8 @@
 //! The accepted commands that are not done yet: the part of the state that survives a crash and a power cut.
+//!
+//! In a new boot, records on disk decide whether the earlier boot carried a command out. Any boot counts as a reboot. A
+//! shutdown or poweroff was done only if nodeagent's ActionRecord of that boot says that it had begun: a power cut
+//! loses a command that was only taken, and a device that was just switched on must not switch itself off.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,8 @@
-//! zedkube's main loop.
+//! zedkube's main loop, the only owner of the state.
+//!
+//! `Service::next` waits and changes nothing; `Service::apply` changes and waits for nothing. Work that takes time runs
+//! in a task, which answers with an event that carries a serial. So a second request cannot start a second drain, and a
+//! late answer is recognised.
 
 mod effects;
 mod hanging;

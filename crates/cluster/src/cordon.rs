@@ -1,6 +1,7 @@
 //! Sets and lifts the cordon of a node, with its owner.
 //!
-//! Evictions need a [`Cordoned`]: a pod that leaves a schedulable node may come back at once.
+//! Evictions need a [`Cordoned`]: a pod that leaves a schedulable node may come back at once. Only a cordon makes one,
+//! so the compiler refuses the wrong order.
 
 use std::fmt;
 

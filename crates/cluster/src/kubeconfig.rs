@@ -1,4 +1,7 @@
 //! Finds and loads the kubeconfig, and notices changes of its files.
+//!
+//! This crate itself reads what a kubeconfig names, with limits, and gives kube the contents: kube's own way never sees
+//! a new certificate.
 
 use std::env;
 use std::ffi::OsString;

@@ -3,7 +3,8 @@
 //!
 //! Every request of this crate passes [`Pace::admit`]: calls in [`Cluster::call`](crate::Cluster), lists and watches in
 //! [`crate::watch_client`]. Above it, each caller has a pause of its own between two tries; the limit here holds also
-//! when all of them come together, and when a pause has been forgotten.
+//! when all of them come together, and when a pause has been forgotten. A proxy that ended each watch cleanly was asked
+//! 11,000 times a second by one agent, because neither kube-runtime nor this crate took that for a failure.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,4 +1,5 @@
-//! The preflight: tries everything that a drain needs, before a drain is requested.
+//! The preflight: tries everything that a drain needs, before a drain is requested. When the request comes it is too
+//! late: the node goes down undrained.
 //!
 //! Rights are asked for with exactly the name, namespace and field selector that a drain uses (SelfSubjectAccessReview:
 //! by default every user may ask it about itself; SelfSubjectRulesReview leaves out the grants of the node authorizer).

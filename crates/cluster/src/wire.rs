@@ -1,4 +1,6 @@
 //! The connection to one cluster. All calls are made here.
+//!
+//! An object counts as missing only if a Status names it: any proxy in between can answer 404.
 
 use std::borrow::Cow;
 use std::fmt;

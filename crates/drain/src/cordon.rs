@@ -1,7 +1,9 @@
 //! Ownership of a node's cordon, which decides who may lift it.
 //!
-//! A cordon is ours only if annotation `ebb.dev/cordoned-by` of the node has our name. A cordon of another owner is
-//! used as it is and never lifted: a node that an operator has cordoned on purpose is still cordoned after the reboot.
+//! A cordon is ours only if annotation `ebb.dev/cordoned-by` of the node has our name, and `managedFields` name no
+//! other client that set it after us. If the annotation is gone, it is ours only if both topic OwnCordon and
+//! `managedFields` say so. A cordon of another owner is used as it is and never lifted: a node that an operator has
+//! cordoned on purpose is still cordoned after the reboot.
 
 use crate::view::NodeView;
 

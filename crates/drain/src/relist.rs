@@ -4,6 +4,10 @@
 //! A relist is a consistent read, but it takes time: changes that a watch has shown since the relist was asked for may
 //! be newer. So the relist remembers the watches' snapshot from when it was asked for, and a later change in the
 //! watches overrides the relist ([`merge`]). Only one relist is in flight at a time, so an answer always belongs to it.
+//!
+//! The result of a relist stays known until the watches show a change: a watch that hangs beside a busy one would bring
+//! gone pods back. A pod that the server calls gone is looked up, not evicted again, because each eviction with an old
+//! UID uses up a place of its budget (M3 in `docs/reference/measured.md`).
 
 mod merge;
 

@@ -2,6 +2,11 @@
 //!
 //! Level-triggered: each event updates the attempt, then [`advance`] or [`verify`] decides from the whole attempt.
 //! `docs/reference/states-drain.md` has the diagram; a test compares it with the code.
+//!
+//! Only a fresh list from the server ends an attempt as drained: that a watch shows no pods proves nothing, because
+//! caches are late. If pods kept coming, two lists are needed, `drain.settle` apart. After an outage of the API server
+//! no list counts for 60 s, because a scheduler with a stale cache binds pods to a cordoned node for up to 44 s (M5 in
+//! `docs/reference/measured.md`).
 
 use std::sync::Arc;
 use std::time::Duration;

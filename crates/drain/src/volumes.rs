@@ -2,7 +2,15 @@
 //!
 //! Decided by state, never by events. A volume counts as attached to a node as long as a VolumeAttachment exists or
 //! `node.status.volumesAttached` has its exact name; the latter alone is emptied before the detach has even begun (M6
-//! in `docs/reference/measured.md`).
+//! in `docs/reference/measured.md`). A device that goes down with an attached volume keeps it from its next user for
+//! minutes, or for ever.
+//!
+//! What cannot be read proves nothing: a slow list looks like an empty one. So a pod whose claims have not been read is
+//! not evicted, and a drain that will not be able to see whether its volumes are detached moves no pod.
+//!
+//! The final check is about the node: it lists all that is attached there, less what belongs to pods that stay. What
+//! the attempt remembers does not count, because every memory of volumes was lost somewhere: in a restart, in the next
+//! request, in a drain by another client.
 
 mod index;
 

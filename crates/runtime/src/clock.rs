@@ -1,4 +1,4 @@
-//! The only module that reads a clock.
+//! The only module that reads a clock, beside `cluster::clock`. Clippy forbids the clocks of the standard library.
 //!
 //! Decisions use milliseconds of `CLOCK_BOOTTIME`: it goes on during suspend, never jumps, can be stored, and keeps
 //! its meaning over a restart of the agent within one boot. The wall clock, wrong on many devices until NTP, is only

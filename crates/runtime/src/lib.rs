@@ -2,7 +2,7 @@
 //! drain.
 //!
 //! The binary calls [`logs::init`], then for each agent [`Agent::start`], and hands the [`AgentContext`] and a
-//! [`Stop`] to the agent's `run`. Nothing here is global to the process, so `ebb demo` runs four agents in one.
+//! [`Stop`] to the agent's `run`. Only the log is global to the process, so `ebb demo` runs four agents in one.
 
 pub mod activation_lock;
 mod agent;

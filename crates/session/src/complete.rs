@@ -1,4 +1,12 @@
-//! COMPLETE is taken back as soon as it is not true any more.
+//! COMPLETE is taken back as soon as it is not true any more, because the reboot that it allows may come hours later.
+//!
+//! After a drain, a watch that contradicts COMPLETE causes a fresh list. If the list confirms the contradiction, or
+//! fails, all answers are taken back. An answer that was given without a drain is taken back as soon as its reason is
+//! gone.
+//!
+//! Nothing is taken back while nodeagent is Acting. Meanwhile our agents see only the answer by which it acts. If the
+//! action fails, the answers to other requesters wait for a fresh list: once a command went ahead, after an image's
+//! reboot had failed, by an answer that nothing could take back.
 
 use std::time::Duration;
 

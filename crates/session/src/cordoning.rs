@@ -1,5 +1,5 @@
-//! Cordoning the node: up to ten tries, of which only real refusals count. Then our slot is confirmed, because another
-//! node may meanwhile have judged our entry abandoned and taken a slot.
+//! Cordoning the node: up to ten tries, of which only real refusals count. Then our slot is confirmed, before a pod
+//! leaves, because another node may meanwhile have judged our entry abandoned and taken a slot.
 
 use std::time::Duration;
 

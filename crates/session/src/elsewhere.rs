@@ -1,7 +1,8 @@
 //! Another cluster: a kubeconfig that is replaced may lead to one that has a Node of the same name.
 //!
-//! A cluster is known by the UID of its namespace `kube-system`. A drain is finished in the cluster in which it began:
-//! another one cannot say that the pods have left. Without a drain zedkube moves on to the new cluster, and remembers the
+//! A cluster is known by the UID of its namespace `kube-system`, which is in the record. A drain is finished in the
+//! cluster in which it began: another one cannot say that the pods have left (a new kubeconfig once led to a cluster
+//! that had an empty Node of the same name). Without a drain zedkube moves on to the new cluster, and remembers the
 //! node of the old one that may still carry its cordon or slot.
 
 use crate::event::{CallError, Event, NodeList};

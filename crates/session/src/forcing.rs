@@ -1,7 +1,12 @@
 //! An operator's orders: COMPLETE for one requester or all, or no drains until the next boot.
 //!
 //! An order is recorded first, then its file is renamed, then it is carried out. If zedkube dies in between, the order
-//! is neither lost nor carried out twice.
+//! is neither lost nor carried out twice. If another file had taken the place of the one that was read, it is put back
+//! and read next.
+//!
+//! An order counts once: for the requests that are there when it comes, or, if there is none, for the first one within
+//! `force.ttl`. If its requester was answered already, the order is used up: it must not let the next operation go
+//! undrained.
 
 use drain::time::Moment;
 use schemas::{DrainRequester, Outcome};

@@ -1,6 +1,8 @@
 //! Whether this device is a member of a cluster: yes, no, or not known.
 //!
-//! A wrong `no` lets a node go down without a drain, so `no` needs proof, and `yes` is only taken back by proof.
+//! A wrong `no` lets a node go down without a drain, so `no` needs proof, and `yes` is only taken back by proof and
+//! while nobody requests a drain. A `no` that was stored in an earlier boot counts only after the cluster was asked
+//! once in this boot (`State::member_now`).
 
 use schemas::{DrainRequester, Member};
 

@@ -1,4 +1,6 @@
 //! Uncordoning this node: one write at a time, retried for ever.
+//!
+//! Level-triggered, because a cordon of ours that is forgotten takes the node out of service for good.
 
 use std::time::Duration;
 

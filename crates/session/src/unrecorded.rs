@@ -3,6 +3,11 @@
 //! Normally zedkube records, publishes, then acts, so it begins nothing that is not in the record. While the record
 //! cannot be written, it still has to hear a withdrawn request and an operator's order. So it takes events in and goes
 //! on with what is in memory; only effects that a restarted zedkube would have to know about wait.
+//!
+//! Cordons, evictions and new slots wait, and are dropped as soon as the state does not want them any more, so no queue
+//! grows. Meanwhile no request is answered COMPLETE because of a drain; an operator's order still answers it. The
+//! price: an order that was carried out without a record is lost, not repeated, if zedkube dies before it can write. A
+//! device that drains once more is better than one that goes down twice undrained.
 
 use crate::effect::Effect;
 use crate::phase::Phase;

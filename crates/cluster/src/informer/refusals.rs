@@ -1,7 +1,8 @@
 //! Counts refusals of watches.
 //!
 //! A single refusal is not enough: an API server that has just started has not read its roles yet, and tokens rotate.
-//! Refusals count when they last.
+//! Refusals count when they last, because a failed attempt costs a device a pause of five minutes. What a watch has
+//! shown once stays known.
 
 use std::collections::BTreeMap;
 

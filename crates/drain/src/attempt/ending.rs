@@ -1,4 +1,7 @@
 //! Decides whether an attempt has more to do, and why it has failed.
+//!
+//! The deadline, or in an outage its limit, is checked before everything else, and is never a success: a tool that
+//! reports a time-out as success deletes a machine with pods on it.
 
 use crate::outcome::Failure;
 use crate::pod::{Stage, Track};

@@ -1,7 +1,8 @@
 //! Deletes a pod whose eviction is refused again and again.
 //!
-//! The deletion has the pod's own grace period: with grace period 0 (as MCM does it) two copies of a StatefulSet's pod
-//! may run at once.
+//! The deletion has the pod's own grace period. Grace period 0 (as MCM does it) takes the pod's object away while its
+//! containers may still run: two live copies of a StatefulSet's pod, one volume. So it needs an operator's order, or
+//! `unhealthy-node = "force"` and five minutes (`attempt::timing`).
 //!
 //! Only refusals in a row count: a budget that allows the eviction of another pod works, so the count restarts for all
 //! its pods. And pods of one budget are deleted one at a time, [`Policy::retry`] apart, because the budget exists to

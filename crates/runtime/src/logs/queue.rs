@@ -1,5 +1,5 @@
 //! The queue of log records. Logging never blocks: if the reader does not read (a full pipe, a journald that hangs),
-//! records are dropped and counted, and decisions go on.
+//! records are dropped and counted, and decisions go on. When agents waited for their log, all decisions stopped.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};

@@ -1,7 +1,10 @@
 //! Every setting: its key, its type, and its notation. Meanings and defaults are in `docs/settings.md`.
 //!
 //! The settings of a drain are [`session::Policy`] and [`drain::Policy`] themselves: the structs `…Keys` here give
-//! their fields the keys.
+//! their fields the keys. Both crates are pure, so no agent gets kube, tokio or a clock by them. With types of their
+//! own here, each choice was two enums and a table between them: nine places for one new word. A crate of their own
+//! would save nothing: every agent is started with settings and follows them, so `runtime` would depend on that crate
+//! anyway, and it would need `pubsub`, the flags and the file reading of `runtime`.
 #![expect(missing_docs, reason = "docs/settings.md has the meaning of each key")]
 
 use std::collections::BTreeSet;
