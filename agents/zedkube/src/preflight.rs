@@ -383,10 +383,8 @@ mod tests {
         let (denied, unconfined) = (with(Check::Rights), with(Check::Confinement));
         let at = Moment(100_000_000);
         assert_eq!(due_in(None, &subject("", 0), at), Duration::ZERO, "at the start");
-        let unwanted = [
-            Subject { is_member: false, ..subject("", 0) },
-            Subject { is_draining: true, ..subject("", 0) },
-        ];
+        let unwanted =
+            [Subject { is_member: false, ..subject("", 0) }, Subject { is_draining: true, ..subject("", 0) }];
         for subject in &unwanted {
             assert!(!due_in(None, subject, at).is_zero(), "{subject:?}");
         }
