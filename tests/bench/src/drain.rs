@@ -1,7 +1,7 @@
 //! Drains a node of a real control plane by `kubectl drain`, by `ebb drain` and by zedkube in turn.
 
 mod floor;
-mod process;
+pub(crate) mod process;
 mod report;
 mod scenario;
 mod site;

@@ -1,6 +1,7 @@
 //! Benchmarks: numbers for people, never asserted in tests. Run by `scripts/bench`.
 
 mod agents;
+mod crowd;
 mod drain;
 mod idle;
 mod latency;
@@ -46,6 +47,12 @@ enum What {
         #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "floor,kubectl,ebb,zedkube")]
         tool: Vec<drain::Tool>,
     },
+    /// `ebb drain` in a fake cluster that has many claims, volumes and attachments of other nodes
+    Crowd {
+        /// Number of each
+        #[arg(long, default_value_t = 97_000)]
+        elsewhere: u32,
+    },
     /// Drains a node by the fewest requests; the floor of `drain`
     #[command(hide = true)]
     Floor {
@@ -85,6 +92,7 @@ fn main() -> ExitCode {
         What::Latency { runs } => latency::run(runs),
         What::Topics { runs } => topics::run(runs),
         What::Drain { runs, scenario, tool } => drain::run(runs, &scenario, &tool),
+        What::Crowd { elsewhere } => crowd::run(elsewhere),
         What::Floor { node } => drain::bare(&node),
         What::Agents { count, minutes, states } => agents::run(count, Duration::from_mins(minutes), &states),
         What::Idle { settle, seconds, program } => {

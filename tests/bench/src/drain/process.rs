@@ -14,15 +14,15 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Time and memory that a program used.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Needed {
+pub(crate) struct Needed {
     /// Time from the program's start to its end.
-    pub(super) time: Duration,
+    pub(crate) time: Duration,
     /// The largest `VmHWM` seen, KiB.
-    pub(super) peak: u64,
+    pub(crate) peak: u64,
 }
 
 /// Runs the command to its end. If its exit code is not 0, the error contains its output.
-pub(super) fn run(command: &mut Command) -> Result<Needed> {
+pub(crate) fn run(command: &mut Command) -> Result<Needed> {
     // A file, not a pipe: a pipe would have to be read meanwhile.
     let mut output = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
