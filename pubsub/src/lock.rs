@@ -35,7 +35,7 @@ pub enum LockError {
     /// Another process is this agent.
     #[error("{} is already running{}: {path:?} is locked; stop it first", shown(agent), pid_text(*pid))]
     Held {
-        /// Name of the agent.
+        /// Wire name of the agent.
         agent: String,
         /// Path of the lock file.
         path: PathBuf,
@@ -49,7 +49,7 @@ pub enum LockError {
         shown(agent)
     )]
     Reader {
-        /// Name of the agent.
+        /// Wire name of the agent.
         agent: String,
         /// Path of the lock file.
         path: PathBuf,

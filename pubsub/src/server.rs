@@ -189,7 +189,6 @@ async fn serve(served: Served, mut socket: ListeningSocket, items: watch::Receiv
     }
 }
 
-/// All subscribers.
 #[derive(Debug, Default)]
 struct Subscribers {
     tasks: JoinSet<()>,

@@ -40,7 +40,6 @@ pub enum Via {
     Either,
 }
 
-/// The transports of items.
 #[derive(Debug)]
 enum Transport<T> {
     Directory(Directory<T>),

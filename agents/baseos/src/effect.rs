@@ -13,7 +13,6 @@ pub(crate) enum Effect {
     Record(ActivationRecord),
     /// Append a line for an activation to a file instead of carrying it out, once per boot, source, image and counter.
     WriteDown {
-        /// The image.
         config: BaseOsConfig,
         /// The source that wants it.
         source: Source,
@@ -39,7 +38,6 @@ pub(crate) enum Effect {
     Activate {
         /// The serial in the event.
         serial: u32,
-        /// The image to activate.
         config: BaseOsConfig,
     },
     /// Kill the activate command of an earlier baseos process: its time is over.

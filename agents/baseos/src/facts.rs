@@ -26,7 +26,6 @@ pub(crate) struct Facts {
     pub frozen: Option<String>,
     /// zedkube's answer to the drain request.
     pub drain: GateReading,
-    /// The progress of nodeagent.
     pub nodeagent: NodeAgentView,
     /// Input files that are refused, with the reason; for display only.
     pub refused: Vec<String>,
@@ -84,7 +83,6 @@ pub(crate) enum Running {
     },
     /// Not known now, for this reason.
     Unknown(String),
-    /// This version is running.
     Version(String),
 }
 

@@ -20,7 +20,6 @@ pub(crate) enum Need {
     Reboot,
     /// The image was written to the dry run's file in this boot; nothing else happens.
     DryRun,
-    /// The image is running.
     Active,
     /// The activation failed, for this reason. A new `RetryUpdateCounter` allows another attempt.
     Error(String),

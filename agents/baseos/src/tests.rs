@@ -61,7 +61,6 @@ impl Device {
         device
     }
 
-    /// The device boots.
     async fn boot(&mut self, boot_id: &str) {
         self.machine.boot(boot_id).await;
         self.run().await;

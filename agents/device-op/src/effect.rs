@@ -31,7 +31,6 @@ pub(crate) enum Effect {
     Status(DeviceOpStatus),
     /// Publish ZedAgentStatus with a command, which nodeagent carries out.
     Command {
-        /// The operation for nodeagent.
         operation: Operation,
         /// The reason, which the next boot reports.
         reason: String,

@@ -31,7 +31,7 @@ pub struct Facts {
     pub acted: Option<ActionRecord>,
     /// zedkube's answer to the drain request.
     pub drain: GateReading,
-    /// The progress of nodeagent.
+    /// Whether nodeagent runs, and its DeviceAction.
     pub nodeagent: NodeAgentView,
     /// Input files that are refused, with the reason; for display only.
     pub refused: Vec<String>,

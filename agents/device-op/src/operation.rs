@@ -31,7 +31,6 @@ const LOOK_AT_FREEZE_MS: u64 = 60_000;
 pub(crate) struct Policy {
     /// `device-op.retry`.
     pub retry: Retry,
-    /// The id of this boot.
     pub boot_id: String,
 }
 

@@ -65,9 +65,7 @@ pub struct OperationRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Accepted {
-    /// The operation.
     pub operation: Operation,
-    /// The command's counter.
     pub counter: u32,
     /// The agent that gave the command.
     #[serde(default)]

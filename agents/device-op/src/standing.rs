@@ -20,7 +20,7 @@ pub enum NothingToTakeBack {
     /// The command was taken back before.
     #[error("{operation} {counter} is taken back already; `ebb status` shows the progress")]
     Already {
-        /// The operation.
+        /// That of the command.
         operation: Operation,
         /// The counter of its command.
         counter: u32,
@@ -28,7 +28,7 @@ pub enum NothingToTakeBack {
     /// No command of this operation is pending.
     #[error("there is no {operation} to take back: none is pending (`ebb status`)")]
     NonePending {
-        /// The operation.
+        /// The one that was asked for.
         operation: Operation,
     },
 }
@@ -44,9 +44,9 @@ pub struct OperationFiles {
     pub record: OperationRecord,
     /// The reason why the counter or the record is not known.
     pub refused: Option<Refusal>,
-    /// DeviceOpStatus.
+    /// What device-op published last; the default without a file.
     pub shown: DeviceOpStatus,
-    /// The progress of nodeagent.
+    /// What nodeagent published last; the default without a file.
     pub action: DeviceAction,
 }
 

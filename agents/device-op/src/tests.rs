@@ -112,7 +112,6 @@ impl Holder for Device {
     }
 }
 
-/// Path of the record.
 pub(crate) const RECORD: &str = "persist/status/zedagent/OperationRecord/global.json";
 
 /// Path of a counter file.

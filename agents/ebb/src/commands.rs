@@ -28,7 +28,6 @@ struct Row {
     reason: String,
 }
 
-/// State of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 enum State {
@@ -46,7 +45,6 @@ enum Untracked {
     Over,
 }
 
-/// Prints the list.
 pub(crate) fn run(arguments: &CommandsArguments) -> anyhow::Result<()> {
     let root = arguments.place.root()?;
     let mut rows: Vec<Row> = all_kinds().filter_map(|kind| row(&root, kind)).collect();

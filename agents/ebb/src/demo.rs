@@ -21,7 +21,6 @@ use walkthrough::Walkthrough;
 /// Worker threads for four agents and a cluster.
 const THREADS: usize = 4;
 
-/// Runs the demonstration.
 pub(crate) fn run(arguments: &DemoArguments) -> anyhow::Result<()> {
     if std::env::var_os("EBB_LOG").is_some() {
         logs::init(Some(runtime::LogFormat::Text), "demo")?;

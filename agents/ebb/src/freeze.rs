@@ -63,7 +63,6 @@ pub(crate) fn freeze(arguments: &FreezeArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends the freeze.
 pub(crate) fn unfreeze(arguments: &UnfreezeArguments) -> anyhow::Result<ExitCode> {
     let root = arguments.place.root()?;
     let freeze = read(&root);

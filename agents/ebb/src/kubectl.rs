@@ -5,7 +5,6 @@ pub(crate) mod nodes;
 
 use std::time::Duration;
 
-/// Mode of `--dry-run`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DryRun {
     /// No dry run: changes are made.

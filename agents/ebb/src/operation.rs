@@ -47,7 +47,6 @@ pub(crate) struct OperationArguments {
     place: OperatorFlags,
 }
 
-/// Options of a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct CommandOptions {
     /// Begin even during a freeze.

@@ -56,7 +56,6 @@ struct DeviceFlags {
     set: Vec<Assignment>,
 }
 
-/// The plan for one node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodePlan {
     pub(crate) snapshot: Snapshot,
@@ -227,7 +226,6 @@ struct PlannedDocument {
     volumes: Vec<String>,
 }
 
-/// The document of a plan.
 fn document(node_plan: &NodePlan) -> Document {
     let node = node_plan.snapshot.node.clone().unwrap_or_default();
     let Forecast { refused_cordon, trial, .. } = &node_plan.forecast;

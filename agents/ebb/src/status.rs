@@ -64,13 +64,10 @@ pub(crate) struct StatusView {
     pub(crate) report: Option<NodeDrainReport>,
     /// Topic CommandFreeze of ebb, if it is in force.
     pub(crate) freeze: Option<CommandFreeze>,
-    /// Topic DeviceOpStatus of device-op.
     pub(crate) device_op: Option<DeviceOpStatus>,
-    /// Topic DeviceAction of nodeagent.
     pub(crate) device_action: Option<DeviceAction>,
     /// `WaitDrainInProgress` of NodeAgentStatus.
     pub(crate) wait_drain_in_progress: Option<bool>,
-    /// Topic BaseOsHold of baseos.
     pub(crate) base_os: Option<BaseOsHold>,
     /// The four agents.
     pub(crate) agents: Vec<AgentSeen>,

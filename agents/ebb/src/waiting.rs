@@ -30,7 +30,6 @@ pub(crate) async fn until<T, P: AsRef<Path>>(
     timeout(limit, looking).await.ok()
 }
 
-/// A signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupt {
     /// SIGINT: Ctrl-C.

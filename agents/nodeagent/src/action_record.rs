@@ -13,7 +13,6 @@ use crate::progress::DurableRecord;
 /// Pause before a record that could not be removed is removed again, in milliseconds.
 const FORGET_AGAIN_MS: u64 = 30_000;
 
-/// The file of the ActionRecord.
 #[derive(Debug)]
 pub(crate) struct RecordFile {
     root: Root,

@@ -32,7 +32,6 @@ const NORMAL: &str = "NORMAL: ";
 pub(crate) struct Left {
     /// The reason why the device went down; empty if none was written.
     pub(crate) reason: String,
-    /// The time of the reason.
     pub(crate) at: GoTime,
     /// The reason as EVE's number; None if there is none.
     pub(crate) boot_reason: Option<BootReason>,

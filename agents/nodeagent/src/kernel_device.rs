@@ -27,9 +27,7 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
 /// The argument of reboot(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Switch {
-    /// The machine restarts.
     Restart,
-    /// The machine powers off.
     Off,
 }
 

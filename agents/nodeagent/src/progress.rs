@@ -53,7 +53,6 @@ pub(crate) enum Event {
     Acted {
         /// The effect's serial.
         serial: u32,
-        /// The result.
         outcome: Outcome,
     },
     /// The means by which this device can go down.
@@ -92,7 +91,6 @@ pub(crate) enum Outcome {
     /// The device is going down, as far as nodeagent knows. The text says what was begun; it is shown if the device
     /// stays up.
     Started(String),
-    /// The command is done.
     Done,
     /// The means failed, for this reason.
     Failed(String),
@@ -113,7 +111,6 @@ pub(crate) struct State {
     pub action: DeviceAction,
     /// NodeAgentStatus as published.
     pub status: NodeAgentStatus,
-    /// The id of this boot.
     boot_id: String,
     /// Reason why a command that is taken has to wait, for display.
     pub(crate) obstacle: &'static str,
@@ -123,7 +120,6 @@ pub(crate) struct State {
     pub(crate) is_unsure: bool,
 }
 
-/// Phase of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// No command.
@@ -143,7 +139,6 @@ pub(crate) enum Phase {
 pub(crate) enum Hooks {
     /// The hooks have not run yet.
     Due,
-    /// The hooks run.
     Running {
         /// The effect's serial.
         serial: u32,

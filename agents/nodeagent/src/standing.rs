@@ -18,7 +18,6 @@ const MOST_ID_BYTES: usize = 128;
 /// A command for the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// The operation.
     pub operation: Operation,
     /// The command's counter; 0 for the reboot into a new image.
     pub counter: u32,

@@ -46,10 +46,7 @@ pub(crate) enum ConnectError {
     Refused(SystemBus, #[source] zbus::Error),
     /// The system bus does not answer.
     #[error("the system bus at {bus} does not answer within {limit} s", limit = CALL_LIMIT.as_secs())]
-    Silent {
-        /// The bus.
-        bus: SystemBus,
-    },
+    Silent { bus: SystemBus },
 }
 
 /// The reason why a call failed.

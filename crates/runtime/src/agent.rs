@@ -50,7 +50,7 @@ pub enum StartError {
     /// EVE's zedbox is running, and `--beside-zedbox` was not given.
     #[error("cannot start {}", shown(agent))]
     Zedbox {
-        /// The agent.
+        /// Wire name of the agent.
         agent: String,
         /// The error of the check.
         source: ZedboxError,
@@ -58,7 +58,7 @@ pub enum StartError {
     /// Another process runs as this agent, or the lock cannot be taken.
     #[error("cannot start {}", shown(agent))]
     Lock {
-        /// The agent.
+        /// Wire name of the agent.
         agent: String,
         /// The error of the lock.
         source: LockError,
@@ -66,7 +66,7 @@ pub enum StartError {
     /// The boot id is not known, so no record can be assigned to a boot.
     #[error("cannot start {}", shown(agent))]
     BootId {
-        /// The agent.
+        /// Wire name of the agent.
         agent: String,
         /// The error of the read.
         source: BootIdError,
@@ -74,7 +74,7 @@ pub enum StartError {
     /// All mistakes on the command line.
     #[error("cannot start {}: {}", shown(agent), Lines(problems))]
     Flags {
-        /// The agent.
+        /// Wire name of the agent.
         agent: String,
         /// The mistakes.
         problems: Vec<Problem>,

@@ -27,7 +27,6 @@ pub struct OverrideFile {
     /// The folder to use if the first one cannot be written.
     other_folder: PathBuf,
     name: &'static str,
-    /// What was written.
     written: Vec<u8>,
     /// The files that earlier overrides left, to tell them from this one.
     applied_before: Option<Identity>,

@@ -48,7 +48,7 @@ pub enum LogError {
     /// The log was set up before.
     #[error("cannot set up the log of {agent}")]
     Twice {
-        /// The agent.
+        /// Name of the program part that logs, such as `zedkube` or `demo`.
         agent: String,
         /// The error of `tracing`.
         source: SetGlobalDefaultError,
@@ -56,7 +56,7 @@ pub enum LogError {
     /// The thread that writes the log cannot be started.
     #[error("cannot start the thread that writes the log of {agent}")]
     Thread {
-        /// The agent.
+        /// Name of the program part that logs, such as `zedkube` or `demo`.
         agent: String,
         /// The error of the system.
         source: io::Error,

@@ -49,7 +49,7 @@ pub enum CannotSpeak {
     /// Another process publishes under this name.
     #[error("{} publishes as {agent} now, and what is written beside it would not last: {}", process(*pid), remedy(agent))]
     Held {
-        /// The name.
+        /// Wire name of the publisher.
         agent: String,
         /// The id of that process.
         pid: Option<u32>,
@@ -57,7 +57,7 @@ pub enum CannotSpeak {
     /// The lock cannot be taken.
     #[error("cannot publish as {agent} (are you root?)")]
     Lock {
-        /// The name.
+        /// Wire name of the publisher.
         agent: String,
         /// The error of the lock.
         source: LockError,

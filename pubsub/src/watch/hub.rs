@@ -55,7 +55,6 @@ struct Watched {
 }
 
 impl Hub {
-    /// The hub of this process.
     pub(super) fn of_process() -> nix::Result<Arc<Self>> {
         let mut hub = lock(&HUB);
         if let Some(hub) = hub.upgrade() {

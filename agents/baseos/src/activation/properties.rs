@@ -11,7 +11,6 @@ use super::sim::{A, B, Plan, RETRY_MS, Sim, config, version_of};
 use super::*;
 use crate::facts::{Content, Running};
 
-/// An event around baseos.
 #[derive(Clone, Debug)]
 enum SimEvent {
     Common(CommonEvent),

@@ -11,7 +11,6 @@ use schemas::{DrainStatus, Operation, Source};
 use super::sim::{Plan, RETRY_MS, Sim};
 use crate::facts::{Commanded, Kind};
 
-/// An event around device-op.
 #[derive(Clone, Debug)]
 enum SimEvent {
     Common(CommonEvent),

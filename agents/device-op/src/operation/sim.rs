@@ -95,7 +95,6 @@ impl Sim {
         self.run();
     }
 
-    /// The record that is in effect.
     fn record_in_effect(&self) -> Option<&OperationRecord> {
         self.volatile.as_ref().or(self.record.memory.as_ref())
     }

@@ -7,9 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 pub(crate) struct Bar {
     /// Name before the bar.
     pub(crate) name: String,
-    /// Amount that is done.
     pub(crate) done: u64,
-    /// Total amount.
     pub(crate) total: u64,
     /// Text after the bar.
     pub(crate) text: String,

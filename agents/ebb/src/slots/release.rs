@@ -64,7 +64,6 @@ pub(super) async fn run(which: &SlotOwner, force: bool, common: &Common) -> anyh
     Ok(ExitCode::SUCCESS)
 }
 
-/// Result of a release.
 #[derive(Debug)]
 struct Released {
     nodes: Vec<String>,

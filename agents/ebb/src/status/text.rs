@@ -15,7 +15,6 @@ use crate::screen::Page;
 /// Holders of slots that are named.
 const MOST_HOLDERS: usize = 5;
 
-/// Requests that are shown.
 const MOST_REQUESTS: usize = 3;
 
 /// Fills the page of `ebb status`; with `all_pods` it ends with a line for each pod.

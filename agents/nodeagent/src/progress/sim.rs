@@ -14,9 +14,7 @@ pub(super) struct Sim {
     turning: SimLoop<NodeAgent>,
     /// The next snapshot.
     pub(super) facts: Facts,
-    /// The file of DeviceAction.
     pub(super) action: DeviceAction,
-    /// The file of NodeAgentStatus.
     pub(super) status: NodeAgentStatus,
     /// The file of the reason.
     pub(super) reason: Option<String>,
@@ -78,7 +76,6 @@ impl Sim {
         SimAgent::sleep(self, u64::try_from(pause.as_millis()).unwrap());
     }
 
-    /// The running hooks end.
     pub(super) fn end_hooks(&mut self) {
         let serial = self.running.take().expect("no hooks run");
         self.send(&Event::HooksEnded { serial });

@@ -72,7 +72,6 @@ impl Settings {
     }
 }
 
-/// The compiled defaults.
 impl Default for Settings {
     #[expect(clippy::expect_used, reason = "the page is compiled in, and a test reads it")]
     fn default() -> Self {
@@ -172,7 +171,6 @@ fn on_a_device() -> bool {
     true
 }
 
-/// The keys of [`Stateful`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Stateful")]
 struct StatefulKeys {
@@ -182,7 +180,6 @@ struct StatefulKeys {
     order: StatefulOrder,
 }
 
-/// The keys of [`Volumes`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Volumes")]
 #[expect(clippy::struct_field_names, reason = "the fields of drain's Volumes")]

@@ -23,7 +23,6 @@ pub(crate) trait Notation {
     /// Parses a value; `None` if it is not accepted.
     fn read(written: &Value) -> Option<Self::Of>;
 
-    /// The value in this notation.
     fn write(value: &Self::Of) -> Value;
 
     /// The text with the accepted values, if it is constant.

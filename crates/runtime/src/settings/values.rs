@@ -13,10 +13,8 @@ use toml::de::{DeInteger, DeValue};
 use super::keys::Settings;
 use super::page::ROWS;
 
-/// The values by key.
 pub(crate) type Values = Map<String, Value>;
 
-/// The compiled defaults.
 pub(crate) fn defaults() -> Result<Settings, Error> {
     let mut values = Values::new();
     for row in ROWS.iter() {
@@ -61,7 +59,6 @@ pub(crate) fn readings(text: &str) -> (Value, Option<Value>) {
     (text.into(), literal)
 }
 
-/// The value of a TOML value.
 pub(crate) fn of_toml(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => text.as_ref().into(),

@@ -88,7 +88,6 @@ impl Children {
         self.0.iter().filter_map(ChildState::starts_at).min()
     }
 
-    /// The running processes.
     pub(super) fn running(&self) -> Vec<(Agent, Pid)> {
         self.0.iter().filter_map(|child| child.pid().map(|pid| (child.agent, pid))).collect()
     }

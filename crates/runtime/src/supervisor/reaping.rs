@@ -12,7 +12,6 @@ use nix::unistd::Pid;
 pub(super) enum ExitKind {
     /// The process exited with this code.
     Exit(i32),
-    /// This signal ended it.
     Signal(Signal),
 }
 

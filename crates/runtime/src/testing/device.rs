@@ -42,7 +42,6 @@ impl TestDevice {
         device
     }
 
-    /// The agent under test.
     pub(super) const fn name(&self) -> &'static str {
         self.name
     }
