@@ -11,9 +11,11 @@ use crate::clock::{Clock, boot_time};
 use crate::cordon::{CordonFailure, Cordoned, Marks, cordon_marked};
 use crate::driver::Driver;
 use crate::failure::ApiFailure;
+use crate::informer::SharedWatches;
 use crate::wire::Cluster;
 
-/// Drains nodes.
+/// Drains nodes. All drains of one `Drainer` and its clones share the watches that are not about one node, and have to run in one
+/// tokio runtime.
 ///
 /// ```no_run
 /// use cluster::kubeconfig::Search;
@@ -38,6 +40,7 @@ use crate::wire::Cluster;
 #[derive(Clone, Debug)]
 pub struct Drainer {
     cluster: Cluster,
+    shared: SharedWatches,
     policy: Policy,
     owner: String,
     reason: String,
@@ -51,6 +54,7 @@ impl Drainer {
     pub fn new(cluster: Cluster, policy: Policy) -> Self {
         Self {
             cluster,
+            shared: SharedWatches::default(),
             policy,
             owner: "ebb".to_owned(),
             reason: "drain".to_owned(),
@@ -116,7 +120,7 @@ impl Drainer {
     /// Starts the watches at once, so that they list while the node is being cordoned.
     fn begin(&self, node: &str, stage: Stage) -> Drain {
         let mut driver = Driver::with_clock(self.clock);
-        driver.watch(&self.cluster, node);
+        driver.watch_sharing(&self.shared, &self.cluster, node);
         Drain {
             drainer: self.clone(),
             driver,

@@ -14,7 +14,7 @@ use crate::calls::Calls;
 use crate::clock::{Clock, boot_time};
 use crate::cordon::Cordoned;
 use crate::failure::ApiFailure;
-use crate::informer::{Failures, Informer};
+use crate::informer::{Failures, Informer, SharedWatches};
 use crate::probe::Probe;
 use crate::wire::Cluster;
 
@@ -56,7 +56,12 @@ impl Driver {
     /// Begins to watch the node. Earlier watches end; calls in flight stay on their connection and are answered, later
     /// calls use this one. Has to be called in a tokio runtime.
     pub fn watch(&mut self, cluster: &Cluster, node: &str) {
-        let informer = Informer::start(cluster, node);
+        self.watch_sharing(&SharedWatches::default(), cluster, node);
+    }
+
+    /// As [`Driver::watch`], but shares watches with the other drivers of this cluster that use the same ones.
+    pub(crate) fn watch_sharing(&mut self, shared: &SharedWatches, cluster: &Cluster, node: &str) {
+        let informer = Informer::sharing(shared, cluster, node, boot_time);
         self.watching = Some(Watching {
             cluster: cluster.clone(),
             failures: informer.failures(),

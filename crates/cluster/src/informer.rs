@@ -2,6 +2,7 @@
 
 mod builder;
 mod refusals;
+mod shared;
 mod storage;
 mod watching;
 
@@ -17,6 +18,8 @@ use crate::wire::Cluster;
 
 use builder::{Health, SnapshotBuilder};
 
+pub(crate) use shared::SharedWatches;
+
 /// The snapshot of one node. Dropping it ends its watches.
 ///
 /// An informer has three watches: the Node, the pods bound to it, and all PodDisruptionBudgets; six calls until the
@@ -26,6 +29,8 @@ use builder::{Health, SnapshotBuilder};
 /// PersistentVolumes, VolumeAttachments, CSIDrivers, and all Nodes. No snapshot is published until each of the first
 /// three has listed once, or was refused by the server for 30 s without a break, because a pod with volumes must not
 /// look like one without. Objects that were listed once stay known, whatever the server refuses later.
+///
+/// The informers of one [`crate::Drainer`] share all watches but those of the Node and its pods.
 #[derive(Debug)]
 pub struct Informer {
     snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
@@ -42,14 +47,14 @@ impl Drop for Informer {
 impl Informer {
     /// Begins to watch. Has to be called in a tokio runtime.
     pub fn start(cluster: &Cluster, node: &str) -> Self {
-        Self::start_by(cluster, node, boot_time)
+        Self::sharing(&SharedWatches::default(), cluster, node, boot_time)
     }
 
-    /// Uses another clock.
-    pub(crate) fn start_by(cluster: &Cluster, node: &str, clock: Clock) -> Self {
+    /// Shares watches with other informers of this cluster, and uses this clock.
+    pub(crate) fn sharing(shared: &SharedWatches, cluster: &Cluster, node: &str, clock: Clock) -> Self {
         let (snapshots, receive_snapshots) = watch::channel(None);
         let (health, receive_health) = watch::channel(Health::default());
-        let builder = SnapshotBuilder::new(cluster.clone(), clock, node, snapshots, health);
+        let builder = SnapshotBuilder::new((cluster.clone(), shared.clone()), clock, node, snapshots, health);
         let task = tokio::spawn(builder.run()).abort_handle();
         Self { snapshots: receive_snapshots, health: receive_health, task }
     }

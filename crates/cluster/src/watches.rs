@@ -26,6 +26,7 @@ use crate::wire::Cluster;
 const LASTS: Range<u32> = 40 * 60..60 * 60;
 
 /// A failure of a watch. The watch goes on by itself.
+#[derive(Clone, Debug)]
 pub(crate) struct WatchError {
     pub(crate) failure: ApiFailure,
     /// True if the server would give the same answer again.

@@ -1,8 +1,9 @@
-use drain::progress;
-use fake_cluster::{Effect as FaultEffect, Fault, Reply};
+use drain::storage::Attachments;
+use drain::{Snapshot, progress};
+use fake_cluster::{Effect as FaultEffect, Fault, Limit, Reply};
 
 use super::*;
-use crate::testing::{cordoned, live_cluster, soon, still_cluster, until};
+use crate::testing::{attached, cordoned, live_cluster, pod_with_volume_on, soon, still_cluster, until};
 
 fn policy() -> Policy {
     Policy { attempt_timeout: Duration::from_mins(1), settle: Duration::from_millis(10), ..Policy::device() }
@@ -45,4 +46,45 @@ async fn while_nothing_is_in_flight_the_watches_tell_of_an_outage() {
     assert_eq!(next().await, Event::ApiAway);
     fake.faults().api_up().unwrap();
     assert_eq!(next().await, Event::ApiBack);
+}
+
+/// Waits until the watches of the drain show this.
+async fn shows(drain: &mut Drain, what: impl Fn(&Snapshot) -> bool) {
+    let is_shown = |event| matches!(event, Event::Snapshot(seen) if what(&seen));
+    soon(async { while !is_shown(drain.driver.next().await) {} }).await;
+}
+
+/// In a cluster of 97,000 VolumeAttachments each node's drain listed all of them.
+#[tokio::test]
+async fn the_drains_of_a_drainer_list_once_what_is_not_of_one_node() {
+    let (fake, cluster) = still_cluster();
+    let drainer = Drainer::new(cluster, policy());
+    let mut drains = Vec::new();
+    let has = |seen: &Snapshot, these| seen.storage.attachments == Attachments::Listed(these);
+    for node in ["edge-a", "edge-b", "edge-c"] {
+        fake.node(node).unwrap();
+        pod_with_volume_on(&fake, node, node);
+    }
+    for node in ["edge-a", "edge-b", "edge-c"] {
+        drains.push((node, drainer.clone().drain(node)));
+    }
+    for (node, drain) in &mut drains {
+        shows(drain, |seen| has(seen, vec![attached(&format!("vol-{node}"), node)])).await;
+    }
+    let mut late = drainer.drain("edge-a");
+    shows(&mut late, |seen| has(seen, vec![attached("vol-edge-a", "edge-a")])).await;
+    fake.delete("volumeattachments", "", "vol-edge-a-edge-a");
+    for drain in [&mut late, &mut drains[0].1] {
+        shows(drain, |seen| has(seen, vec![])).await;
+    }
+    fake.budget("db", Limit::MinAvailable("1")).unwrap();
+    for drain in [&mut late, &mut drains[0].1] {
+        shows(drain, |seen| seen.budgets.len() == 1).await;
+    }
+    let lists = |resource| fake.requests().count("ebb/", "list", resource);
+    for shared in ["poddisruptionbudgets", "persistentvolumeclaims", "persistentvolumes", "volumeattachments"]
+    {
+        assert_eq!(lists(shared), 1, "{shared}");
+    }
+    assert_eq!(lists("pods"), 4);
 }

@@ -10,8 +10,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::refusals::Refusals;
+use super::shared::{SharedWatch, SharedWatches};
 use super::storage::StorageStores;
-use super::watching::{Source, Update, Updates, WatchEvent, of_node, of_storage};
+use super::watching::{Source, Update, Updates, WatchEvent, of_node};
 use crate::clock::Clock;
 use crate::daemon_sets::DaemonSetRef;
 use crate::failure::ApiFailure;
@@ -41,15 +42,16 @@ pub(super) struct Health {
 /// Objects that the watches have shown, and the receivers of snapshots.
 pub(super) struct SnapshotBuilder {
     cluster: Cluster,
+    shared: SharedWatches,
     clock: Clock,
     name: String,
     refusals: Refusals,
     node: Store<NodeFacts>,
     pods: Store<PodFacts>,
-    budgets: Store<BudgetView>,
+    budgets: Arc<SharedWatch<BudgetView>>,
     /// Set as soon as a pod has had a claim.
     storage: Option<StorageStores>,
-    /// True if an object other than storage has changed since the last snapshot.
+    /// True if the node, a pod or the owner of one has changed since the last snapshot.
     has_changed: bool,
     /// DaemonSets that are being asked for, by UID.
     asking: BTreeSet<String>,
@@ -60,20 +62,21 @@ pub(super) struct SnapshotBuilder {
 
 impl SnapshotBuilder {
     pub(super) fn new(
-        cluster: Cluster,
+        (cluster, shared): (Cluster, SharedWatches),
         clock: Clock,
         node: &str,
         snapshots: watch::Sender<Option<Arc<Snapshot>>>,
         health: watch::Sender<Health>,
     ) -> Self {
         Self {
+            budgets: shared.budgets(&cluster),
             cluster,
+            shared,
             clock,
             name: node.to_owned(),
             refusals: Refusals::default(),
             node: Store::default(),
             pods: Store::default(),
-            budgets: Store::default(),
             storage: None,
             has_changed: false,
             asking: BTreeSet::new(),
@@ -85,6 +88,7 @@ impl SnapshotBuilder {
 
     pub(super) async fn run(mut self) {
         let mut updates = of_node(&self.cluster, &self.name);
+        updates.push(self.budgets.updates(Source::Budgets));
         let mut checks = tokio::time::interval(CHECK_INTERVAL);
         loop {
             let changed = tokio::select! {
@@ -135,13 +139,11 @@ impl SnapshotBuilder {
         let changed = match change {
             WatchEvent::Node(event) => self.node.apply(event),
             WatchEvent::Pods(event) => self.pods.apply(event),
-            WatchEvent::Budgets(event) => self.budgets.apply(event),
-            change @ (WatchEvent::Claims(_)
-            | WatchEvent::Volumes(_)
-            | WatchEvent::Attachments(_)
-            | WatchEvent::Drivers(_)
-            | WatchEvent::Peers(_)) => {
-                return self.storage.as_mut().is_some_and(|storage| storage.apply(change));
+            WatchEvent::Shared => {
+                if let Some(storage) = &mut self.storage {
+                    storage.note_change(source);
+                }
+                return true;
             }
         };
         self.has_changed |= changed;
@@ -206,8 +208,9 @@ impl SnapshotBuilder {
     fn ask_for_storage(&mut self, updates: &mut Updates) {
         let has_claim = || self.pods.objects().any(|pod| !pod.view().claims.is_empty());
         if self.storage.is_none() && has_claim() {
-            self.storage = Some(StorageStores::of(&self.name));
-            of_storage(&self.cluster, updates);
+            let storage = StorageStores::begin(&self.name, &self.shared, &self.cluster);
+            updates.extend(storage.updates());
+            self.storage = Some(storage);
         }
     }
 
@@ -215,15 +218,17 @@ impl SnapshotBuilder {
     /// then a pod must not look like one that stays. Once a pod has a claim, each snapshot waits until the volumes are
     /// known.
     fn publish(&mut self) {
-        let synced = self.node.is_synced() && self.pods.is_synced() && self.budgets.is_synced();
+        let synced = self.node.is_synced() && self.pods.is_synced() && self.budgets.read().is_synced();
         let is_settled = self.storage.as_ref().is_none_or(StorageStores::is_settled);
         let is_first = self.snapshots.borrow().is_none();
         if !synced || !is_settled || (is_first && !self.questions.is_empty()) {
             return;
         }
         let snapshot = self.snapshot();
-        let is_news =
-            |last: &Option<Arc<Snapshot>>| last.as_ref().is_none_or(|last| last.storage != snapshot.storage);
+        let is_news = |last: &Option<Arc<Snapshot>>| {
+            last.as_ref()
+                .is_none_or(|last| last.storage != snapshot.storage || last.budgets != snapshot.budgets)
+        };
         // Claims and attachments of other nodes change all the time and make no new snapshot.
         if self.has_changed || is_news(&self.snapshots.borrow()) {
             self.has_changed = false;
@@ -239,7 +244,7 @@ impl SnapshotBuilder {
         }
         Snapshot {
             node: self.node.objects().next().map(|node| node.at(now)),
-            budgets: self.budgets.objects().cloned().collect(),
+            budgets: self.budgets.read().objects().cloned().collect(),
             storage: self.storage.as_mut().map(|storage| storage.view(&pods)).unwrap_or_default(),
             pods,
         }

@@ -1,58 +1,50 @@
 //! Store of all objects that the watches have shown about volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use drain::PodView;
 use drain::storage::{AttachmentView, Attachments, ClaimView, Storage, VolumeView};
-use kube::runtime::watcher::Event;
+use futures::stream::BoxStream;
 
-use super::watching::{Source, WatchEvent};
+use super::shared::{SharedWatch, SharedWatches};
+use super::watching::{Source, Update};
 use crate::failure::ApiFailure;
 use crate::storage::{named_claims, without_attachments};
 use crate::store::{Key, Store};
+use crate::wire::Cluster;
 
 /// Limit of claims that are remembered after their pods have gone. Above it, claims are forgotten that no pod of the
 /// node names any more and whose volume is not attached here.
 const MOST_REMEMBERED: usize = 1_000;
 
-/// The stores of the five storage watches, and the objects that pods of the node have used since the watches began.
+/// The five watches of storage, and the objects that pods of the node have used since the watches began.
 #[derive(Debug)]
 pub(super) struct StorageStores {
     node: String,
     claims: Watched<ClaimView>,
     volumes: Watched<VolumeView>,
     attachments: Watched<AttachmentView>,
-    /// By name: true if the driver never attaches.
     drivers: Watched<bool>,
-    /// By name: true if the node takes pods.
     peers: Watched<bool>,
     used: Used,
 }
 
-/// The store of one watch, or the refusal if there is none.
+/// One watch, and the refusal if it has not listed.
 #[derive(Debug)]
 struct Watched<V> {
-    store: Store<V>,
+    watch: Arc<SharedWatch<V>>,
     refusal: Option<ApiFailure>,
 }
 
-impl<V> Default for Watched<V> {
-    fn default() -> Self {
-        Self { store: Store::default(), refusal: None }
-    }
-}
-
-impl<V: PartialEq> Watched<V> {
-    /// Applies an event. True if the content changes.
-    fn apply(&mut self, event: Event<(Key, V)>) -> bool {
-        let is_over = !matches!(event, Event::Init | Event::InitApply(_));
-        let was_refused = is_over && self.refusal.take().is_some();
-        self.store.apply(event) || was_refused
+impl<V: PartialEq + Send + Sync + 'static> Watched<V> {
+    fn of(watch: Arc<SharedWatch<V>>) -> Self {
+        Self { watch, refusal: None }
     }
 
     /// Notes a refusal. What is known stays known: once a watch has listed, a refusal only makes it late.
     fn refuse(&mut self, failure: &ApiFailure) -> bool {
-        let is_new = !self.store.is_synced() && self.refusal.as_ref() != Some(failure);
+        let is_new = !self.watch.read().is_synced() && self.refusal.as_ref() != Some(failure);
         if is_new {
             self.refusal = Some(failure.clone());
         }
@@ -61,32 +53,43 @@ impl<V: PartialEq> Watched<V> {
 
     /// True if the watch has listed once, or was refused for long enough.
     fn is_settled(&self) -> bool {
-        self.store.is_synced() || self.refusal.is_some()
+        self.watch.read().is_synced() || self.refusal.is_some()
     }
 }
 
 impl StorageStores {
-    pub(super) fn of(node: &str) -> Self {
+    /// Begins the watches, or joins them if they run already.
+    pub(super) fn begin(node: &str, shared: &SharedWatches, cluster: &Cluster) -> Self {
         Self {
             node: node.to_owned(),
-            claims: Watched::default(),
-            volumes: Watched::default(),
-            attachments: Watched::default(),
-            drivers: Watched::default(),
-            peers: Watched::default(),
+            claims: Watched::of(shared.claims(cluster)),
+            volumes: Watched::of(shared.volumes(cluster)),
+            attachments: Watched::of(shared.attachments(cluster)),
+            drivers: Watched::of(shared.drivers(cluster)),
+            peers: Watched::of(shared.peers(cluster)),
             used: Used::default(),
         }
     }
 
-    /// Applies an event. True if the content changes.
-    pub(super) fn apply(&mut self, change: WatchEvent) -> bool {
-        match change {
-            WatchEvent::Claims(event) => self.claims.apply(event),
-            WatchEvent::Volumes(event) => self.volumes.apply(event),
-            WatchEvent::Attachments(event) => self.attachments.apply(event),
-            WatchEvent::Drivers(event) => self.drivers.apply(event),
-            WatchEvent::Peers(event) => self.peers.apply(event),
-            WatchEvent::Node(_) | WatchEvent::Pods(_) | WatchEvent::Budgets(_) => false,
+    pub(super) fn updates(&self) -> [BoxStream<'static, Update>; 5] {
+        [
+            self.claims.watch.updates(Source::Claims),
+            self.volumes.watch.updates(Source::Volumes),
+            self.attachments.watch.updates(Source::Attachments),
+            self.drivers.watch.updates(Source::Drivers),
+            self.peers.watch.updates(Source::Peers),
+        ]
+    }
+
+    /// Notes that the objects of this watch have changed: it has listed, whatever was refused before.
+    pub(super) fn note_change(&mut self, source: Source) {
+        match source {
+            Source::Claims => self.claims.refusal = None,
+            Source::Volumes => self.volumes.refusal = None,
+            Source::Attachments => self.attachments.refusal = None,
+            Source::Drivers => self.drivers.refusal = None,
+            Source::Peers => self.peers.refusal = None,
+            Source::Node | Source::Pods | Source::Budgets => {}
         }
     }
 
@@ -111,13 +114,19 @@ impl StorageStores {
 
     /// The storage part of a snapshot, for these pods and those that were here before.
     pub(super) fn view(&mut self, pods: &[PodView]) -> Storage {
-        self.used.see(pods, &self.claims.store, &self.volumes.store);
-        self.used.forget(pods, &self.node, self.attachments.store.objects(), MOST_REMEMBERED);
+        self.used.see(pods, &self.claims.watch.read(), &self.volumes.watch.read());
+        self.used.forget(pods, &self.node, self.attachments.watch.read().objects(), MOST_REMEMBERED);
         Storage {
             claims_unreadable: self.claims.refusal.as_ref().map(|failure| failure.text().to_owned()),
             claims: self.claims(),
             volumes: self.used.volumes.values().flatten().cloned().collect(),
-            drivers_without_attach: self.drivers.store.keys_of(&true).map(|(_, name)| name.clone()).collect(),
+            drivers_without_attach: self
+                .drivers
+                .watch
+                .read()
+                .keys_of(&true)
+                .map(|(_, name)| name.clone())
+                .collect(),
             attachments: self.attachments(),
             missing_volumes: Vec::new(),
             peer_takes_pods: self.peer_takes_pods(),
@@ -126,7 +135,7 @@ impl StorageStores {
 
     /// The claims that pods name or have named; a claim that was never seen counts as not bound.
     fn claims(&self) -> Vec<ClaimView> {
-        let is_listed = self.claims.store.is_synced();
+        let is_listed = self.claims.watch.read().is_synced();
         let missing = |(namespace, name): &Key| ClaimView {
             namespace: namespace.clone(),
             name: name.clone(),
@@ -147,14 +156,12 @@ impl StorageStores {
         let is_wanted = |attachment: &&AttachmentView| {
             attachment.node == self.node || attachment.volume.as_ref().is_some_and(is_used)
         };
-        Attachments::Listed(self.attachments.store.objects().filter(is_wanted).cloned().collect())
+        Attachments::Listed(self.attachments.watch.read().objects().filter(is_wanted).cloned().collect())
     }
 
     fn peer_takes_pods(&self) -> Option<bool> {
-        self.peers
-            .store
-            .is_synced()
-            .then(|| self.peers.store.keys_of(&true).any(|(_, name)| *name != self.node))
+        let peers = self.peers.watch.read();
+        peers.is_synced().then(|| peers.keys_of(&true).any(|(_, name)| *name != self.node))
     }
 }
 

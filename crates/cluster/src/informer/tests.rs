@@ -146,12 +146,16 @@ fn hasty() -> drain::Moment {
     drain::Moment(crate::clock::boot_time().0 * 100)
 }
 
+fn hasty_informer(cluster: &Cluster) -> Informer {
+    Informer::sharing(&SharedWatches::default(), cluster, "edge-a", hasty)
+}
+
 #[tokio::test]
 async fn attachments_that_cannot_be_had_hold_nothing_up() {
     let (fake, cluster) = still_cluster();
     pod_with_volume(&fake, "db");
     fake.faults().unserve("volumeattachments");
-    let mut informer = Informer::start_by(&cluster, "edge-a", hasty);
+    let mut informer = hasty_informer(&cluster);
     // A snapshot does not wait for the other nodes, so the first one may not contain them yet.
     let unserved = Storage { attachments: Attachments::NotServed, ..storage_of("db") };
     seen(&mut informer, |snapshot| snapshot.storage == unserved).await;
@@ -161,11 +165,11 @@ async fn attachments_that_cannot_be_had_hold_nothing_up() {
     seen(&mut informer, |snapshot| snapshot.storage == served).await;
     let denied = || Effect::Answer(Reply::forbidden("edge", "list", "volumeattachments", "", ""));
     fake.faults().add(Fault::on("watch", "volumeattachments", denied()).always());
-    let mut informer = Informer::start_by(&cluster, "edge-a", hasty);
+    let mut informer = hasty_informer(&cluster);
     seen(&mut informer, |snapshot| snapshot.storage == served).await;
     fake.faults().clear();
     fake.faults().add(Fault::on("list", "volumeattachments", denied()).always());
-    let mut informer = Informer::start_by(&cluster, "edge-a", hasty);
+    let mut informer = hasty_informer(&cluster);
     let needed = "needs the right to `list` `volumeattachments`";
     let is_denied = |snapshot: &Snapshot| matches!(&snapshot.storage.attachments, Attachments::Unreadable(text) if text.contains(needed));
     seen(&mut informer, is_denied).await;
@@ -189,7 +193,7 @@ async fn what_is_not_shown_counts_as_unknown() {
         // The Node itself is listed first.
         let listed_before = u32::from(resource == "nodes");
         fake.faults().add(Fault::on("list", resource, denied).after(listed_before).always());
-        let mut informer = Informer::start_by(&cluster, "edge-a", hasty);
+        let mut informer = hasty_informer(&cluster);
         // The list of other nodes is not waited for.
         let expects_peers = resource != "nodes";
         let snapshot =

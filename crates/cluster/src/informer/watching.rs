@@ -1,5 +1,7 @@
 //! The watches of an informer, as one stream of updates.
 
+use std::sync::Arc;
+
 use drain::BudgetView;
 use drain::storage::{AttachmentView, ClaimView, VolumeView};
 use futures::StreamExt;
@@ -7,6 +9,7 @@ use futures::stream::{BoxStream, SelectAll};
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Resource, ResourceExt};
 
+use super::shared::{SharedWatch, SharedWatches, Tidings};
 use crate::node_facts::{NodeFacts, takes_pods};
 use crate::objects::{Budget, Node, Pod};
 use crate::operation::is_name;
@@ -40,18 +43,12 @@ pub(super) struct Update {
     pub(super) change: Result<Option<WatchEvent>, WatchError>,
 }
 
-/// An event of a watch, with trimmed objects.
+/// A change that a watch shows, with trimmed objects.
 pub(super) enum WatchEvent {
     Node(Event<(Key, NodeFacts)>),
     Pods(Event<(Key, PodFacts)>),
-    Budgets(Event<(Key, BudgetView)>),
-    Claims(Event<(Key, ClaimView)>),
-    Volumes(Event<(Key, VolumeView)>),
-    Attachments(Event<(Key, AttachmentView)>),
-    /// The value is true if the driver never attaches.
-    Drivers(Event<(Key, bool)>),
-    /// The value is true if the node takes pods.
-    Peers(Event<(Key, bool)>),
+    /// The objects of a [`SharedWatch`] have changed, which has them.
+    Shared,
 }
 
 pub(super) type Updates = SelectAll<BoxStream<'static, Update>>;
@@ -70,7 +67,7 @@ impl Source {
     }
 }
 
-/// Watches the node, its pods and all budgets.
+/// Watches the node and its pods.
 pub(super) fn of_node(cluster: &Cluster, node: &str) -> Updates {
     // A name that no Node can have selects nothing.
     let node = if is_name(node) { node } else { "-" };
@@ -80,34 +77,65 @@ pub(super) fn of_node(cluster: &Cluster, node: &str) -> Updates {
     all.push(watch::<Node, _>(cluster, only, Source::Node, NodeFacts::of, WatchEvent::Node));
     let bound = config(format!("spec.nodeName={node}"));
     all.push(watch::<Pod, _>(cluster, bound, Source::Pods, PodFacts::of, WatchEvent::Pods));
-    all.push(watch::<Budget, _>(
-        cluster,
-        Config::default(),
-        Source::Budgets,
-        budget_view,
-        WatchEvent::Budgets,
-    ));
     all
 }
 
-/// Watches the objects that a volume depends on, and all Nodes, to know whether another node takes pods.
-pub(super) fn of_storage(cluster: &Cluster, updates: &mut Updates) {
-    let all = Config::default;
-    updates.push(watch::<Claim, _>(cluster, all(), Source::Claims, claim_view, WatchEvent::Claims));
-    updates.push(watch::<Volume, _>(cluster, all(), Source::Volumes, volume_view, WatchEvent::Volumes));
-    let attachments = Source::Attachments;
-    updates.push(watch::<Attachment, _>(
-        cluster,
-        all(),
-        attachments,
-        attachment_view,
-        WatchEvent::Attachments,
-    ));
-    updates.push(watch::<Driver, _>(cluster, all(), Source::Drivers, never_attaches, WatchEvent::Drivers));
-    updates.push(watch::<Node, _>(cluster, all(), Source::Peers, takes_pods, WatchEvent::Peers));
+/// Each joins the watch that runs already, or begins it.
+impl SharedWatches {
+    pub(super) fn budgets(&self, cluster: &Cluster) -> Arc<SharedWatch<BudgetView>> {
+        self.0.budgets.join(|| tidings::<Budget, _>(cluster, Config::default(), Source::Budgets, budget_view))
+    }
+
+    pub(super) fn claims(&self, cluster: &Cluster) -> Arc<SharedWatch<ClaimView>> {
+        self.0.claims.join(|| tidings::<Claim, _>(cluster, Config::default(), Source::Claims, claim_view))
+    }
+
+    pub(super) fn volumes(&self, cluster: &Cluster) -> Arc<SharedWatch<VolumeView>> {
+        self.0.volumes.join(|| tidings::<Volume, _>(cluster, Config::default(), Source::Volumes, volume_view))
+    }
+
+    pub(super) fn attachments(&self, cluster: &Cluster) -> Arc<SharedWatch<AttachmentView>> {
+        self.0.attachments.join(|| {
+            tidings::<Attachment, _>(cluster, Config::default(), Source::Attachments, attachment_view)
+        })
+    }
+
+    /// By name: true if the driver never attaches.
+    pub(super) fn drivers(&self, cluster: &Cluster) -> Arc<SharedWatch<bool>> {
+        self.0
+            .drivers
+            .join(|| tidings::<Driver, _>(cluster, Config::default(), Source::Drivers, never_attaches))
+    }
+
+    /// All Nodes by name: true if the node takes pods.
+    pub(super) fn peers(&self, cluster: &Cluster) -> Arc<SharedWatch<bool>> {
+        self.0.peers.join(|| tidings::<Node, _>(cluster, Config::default(), Source::Peers, takes_pods))
+    }
 }
 
 /// One watch, with trimmed objects.
+fn tidings<K, V>(
+    cluster: &Cluster,
+    config: Config,
+    source: Source,
+    trim: impl Fn(&K) -> V + Send + 'static,
+) -> BoxStream<'static, Tidings<V>>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+    V: 'static,
+{
+    let entry = move |object: &K| ((object.namespace().unwrap_or_default(), object.name_any()), trim(object));
+    follow(cluster, Api::<K>::all, config, source.resource())
+        .map(move |told| {
+            told.map(|told| match told {
+                Told::Event(event) => Told::Event(trimmed(event, &entry)),
+                Told::Lives => Told::Lives,
+            })
+        })
+        .boxed()
+}
+
+/// The updates of a watch that is not shared.
 fn watch<K, V>(
     cluster: &Cluster,
     config: Config,
@@ -119,13 +147,12 @@ where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
     V: 'static,
 {
-    let entry = move |object: &K| ((object.namespace().unwrap_or_default(), object.name_any()), trim(object));
-    follow(cluster, Api::<K>::all, config, source.resource())
+    tidings(cluster, config, source, trim)
         .map(move |told| Update {
             source,
             is_sign_of_life: !matches!(told, Ok(Told::Event(Event::Init)) | Err(_)),
             change: told.map(|told| match told {
-                Told::Event(event) => Some(change(trimmed(event, &entry))),
+                Told::Event(event) => Some(change(event)),
                 Told::Lives => None,
             }),
         })

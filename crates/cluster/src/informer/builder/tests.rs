@@ -2,7 +2,7 @@ use std::cell::Cell;
 
 use drain::Moment;
 use drain::storage::Attachments;
-use futures::stream::SelectAll;
+use futures::stream::{SelectAll, pending};
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
@@ -26,8 +26,8 @@ impl Bench {
         let (snapshots, receive) = watch::channel(None);
         let (health, _) = watch::channel(Health::default());
         // The watches are never polled, so nothing is asked there.
-        let builder =
-            SnapshotBuilder::new(at("http://127.0.0.1:1"), || NOW.get(), "edge-a", snapshots, health);
+        let access = (at("http://127.0.0.1:1"), SharedWatches::default());
+        let builder = SnapshotBuilder::new(access, || NOW.get(), "edge-a", snapshots, health);
         Self { builder, updates: SelectAll::new(), snapshots: receive }
     }
 
@@ -42,6 +42,21 @@ impl Bench {
         let is_new = self.snapshots.has_changed().unwrap();
         self.snapshots.mark_unchanged();
         is_new
+    }
+
+    /// An empty list of a shared watch ends. True if there is a new snapshot.
+    fn list(&mut self, source: Source) -> bool {
+        let slots = &self.builder.shared.0;
+        match source {
+            Source::Budgets => slots.budgets.join(pending).show(Event::InitDone),
+            Source::Claims => slots.claims.join(pending).show(Event::InitDone),
+            Source::Volumes => slots.volumes.join(pending).show(Event::InitDone),
+            Source::Attachments => slots.attachments.join(pending).show(Event::InitDone),
+            Source::Drivers => slots.drivers.join(pending).show(Event::InitDone),
+            Source::Peers => slots.peers.join(pending).show(Event::InitDone),
+            Source::Node | Source::Pods => panic!("not shared: {source:?}"),
+        };
+        self.tell(source, Ok(WatchEvent::Shared))
     }
 
     fn refuse(&mut self, source: Source, is_refusal: bool) -> bool {
@@ -64,7 +79,7 @@ impl Bench {
     fn begin(&mut self, claim: Option<&str>) -> bool {
         self.pod(Event::InitApply, claim);
         self.tell(Source::Node, Ok(WatchEvent::Node(Event::InitDone)));
-        self.tell(Source::Budgets, Ok(WatchEvent::Budgets(Event::InitDone)));
+        self.list(Source::Budgets);
         self.tell(Source::Pods, Ok(WatchEvent::Pods(Event::InitDone)))
     }
 
@@ -77,36 +92,28 @@ fn key(name: &str) -> crate::store::Key {
     (String::new(), name.to_owned())
 }
 
-/// The end of each list of storage; the first three have to be known before a pod with a claim is shown.
-const LISTED: [(Source, fn() -> WatchEvent); 5] = [
-    (Source::Claims, || WatchEvent::Claims(Event::InitDone)),
-    (Source::Volumes, || WatchEvent::Volumes(Event::InitDone)),
-    (Source::Attachments, || WatchEvent::Attachments(Event::InitDone)),
-    (Source::Drivers, || WatchEvent::Drivers(Event::InitDone)),
-    (Source::Peers, || WatchEvent::Peers(Event::InitDone)),
-];
+/// The watches of storage; the first three have to be known before a pod with a claim is shown.
+const STORAGE: [Source; 5] =
+    [Source::Claims, Source::Volumes, Source::Attachments, Source::Drivers, Source::Peers];
 
 #[tokio::test]
 async fn a_pod_with_a_claim_is_not_shown_until_its_claims_volumes_and_attachments_have_settled() {
-    let settled = &LISTED[..3];
+    let settled = &STORAGE[..3];
     for last in 0..settled.len() {
         let mut bench = Bench::new();
         assert!(bench.begin(None), "without claims nothing is waited for");
         assert_eq!(bench.updates.len(), 0);
         assert!(!bench.pod(Event::Apply, Some("data")));
         assert_eq!(bench.updates.len(), 5, "the watches have begun");
-        assert!(
-            !bench.tell(Source::Drivers, Ok(WatchEvent::Drivers(Event::InitDone))),
-            "drivers are not waited for"
-        );
+        assert!(!bench.list(Source::Drivers), "drivers are not waited for");
         assert!(!bench.refuse(Source::Peers, true), "nor for other nodes");
-        for (source, change) in settled.iter().cycle().skip(last + 1).take(settled.len() - 1) {
-            assert!(!bench.tell(*source, Ok(change())), "{source:?} alone is not enough");
+        for source in settled.iter().cycle().skip(last + 1).take(settled.len() - 1) {
+            assert!(!bench.list(*source), "{source:?} alone is not enough");
         }
-        let (source, change) = settled[last];
+        let source = settled[last];
         assert!(!bench.refuse(source, false), "away is no answer");
         assert!(!bench.pod(Event::Apply, Some("other")), "still none");
-        assert!(bench.tell(source, Ok(change())), "{source:?} was the last");
+        assert!(bench.list(source), "{source:?} was the last");
         assert_eq!(bench.attachments(), Attachments::Listed(vec![]));
     }
 }
@@ -137,14 +144,14 @@ async fn refusals_settle_when_they_last_and_the_watches_stay() {
 async fn a_refusal_in_the_middle_never_makes_what_is_known_unknown() {
     let mut bench = Bench::new();
     bench.begin(Some("data"));
-    for (source, change) in LISTED {
-        bench.tell(source, Ok(change()));
+    for source in STORAGE {
+        bench.list(source);
     }
     let known = bench.snapshots.borrow().clone();
     assert!(known.is_some());
     for at in [0, 1_000, 30_000, 60_000] {
         NOW.set(Moment(at));
-        for (source, _) in LISTED {
+        for source in STORAGE {
             assert!(!bench.refuse(source, true), "{source:?} at {at}");
         }
     }

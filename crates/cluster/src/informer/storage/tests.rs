@@ -1,7 +1,38 @@
 use drain::PodId;
 use drain::view::PodClaim;
+use kube::runtime::watcher::Event;
 
 use super::*;
+use crate::testing::at;
+
+/// What one of the watches shows.
+enum Shown {
+    Claims(Event<(Key, ClaimView)>),
+    Volumes(Event<(Key, VolumeView)>),
+    Attachments(Event<(Key, AttachmentView)>),
+    Drivers(Event<(Key, bool)>),
+    Peers(Event<(Key, bool)>),
+}
+
+/// The stores of edge-a. The test itself is their watches, which are never polled.
+fn unlisted() -> StorageStores {
+    StorageStores::begin("edge-a", &SharedWatches::default(), &at("http://127.0.0.1:1"))
+}
+
+/// True if the objects change.
+fn show(stores: &mut StorageStores, shown: Shown) -> bool {
+    let (source, has_changed) = match shown {
+        Shown::Claims(event) => (Source::Claims, stores.claims.watch.show(event)),
+        Shown::Volumes(event) => (Source::Volumes, stores.volumes.watch.show(event)),
+        Shown::Attachments(event) => (Source::Attachments, stores.attachments.watch.show(event)),
+        Shown::Drivers(event) => (Source::Drivers, stores.drivers.watch.show(event)),
+        Shown::Peers(event) => (Source::Peers, stores.peers.watch.show(event)),
+    };
+    if has_changed {
+        stores.note_change(source);
+    }
+    has_changed
+}
 
 fn pod(claims: &[&str]) -> PodView {
     let claim = |name: &&str| PodClaim { name: (*name).to_owned(), ephemeral: false };
@@ -39,22 +70,22 @@ fn attachment(volume: &str, node: &str) -> (Key, AttachmentView) {
 
 /// The stores of edge-a, whose five watches have listed these objects.
 fn listed(claims: &[(&str, &str)], volumes: &[&str], attachments: &[(&str, &str)]) -> StorageStores {
-    let mut stores = StorageStores::of("edge-a");
-    let claimed = |(name, volume): &(&str, &str)| WatchEvent::Claims(Event::InitApply(claim(name, volume)));
+    let mut stores = unlisted();
+    let claimed = |(name, volume): &(&str, &str)| Shown::Claims(Event::InitApply(claim(name, volume)));
     let mut change: Vec<_> = claims.iter().map(claimed).collect();
-    change.extend(volumes.iter().map(|name| WatchEvent::Volumes(Event::InitApply(volume(name)))));
+    change.extend(volumes.iter().map(|name| Shown::Volumes(Event::InitApply(volume(name)))));
     let attached =
-        |(volume, node): &(&str, &str)| WatchEvent::Attachments(Event::InitApply(attachment(volume, node)));
+        |(volume, node): &(&str, &str)| Shown::Attachments(Event::InitApply(attachment(volume, node)));
     change.extend(attachments.iter().map(attached));
     change.extend([
-        WatchEvent::Claims(Event::InitDone),
-        WatchEvent::Volumes(Event::InitDone),
-        WatchEvent::Attachments(Event::InitDone),
-        WatchEvent::Drivers(Event::InitDone),
-        WatchEvent::Peers(Event::InitDone),
+        Shown::Claims(Event::InitDone),
+        Shown::Volumes(Event::InitDone),
+        Shown::Attachments(Event::InitDone),
+        Shown::Drivers(Event::InitDone),
+        Shown::Peers(Event::InitDone),
     ]);
     for change in change {
-        stores.apply(change);
+        show(&mut stores, change);
     }
     stores
 }
@@ -69,8 +100,8 @@ fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
     texts.map(str::to_owned).to_vec()
 }
 
-#[test]
-fn only_what_pods_use_or_have_used_is_shown() {
+#[tokio::test]
+async fn only_what_pods_use_or_have_used_is_shown() {
     let claims = [("a", "vol-a"), ("b", "vol-b"), ("open", "")];
     let mut stores = listed(&claims, &["vol-a", "vol-b", "vol-x"], &[]);
     let first = stores.view(&[pod(&["a", "open", "missing"])]);
@@ -85,20 +116,20 @@ fn only_what_pods_use_or_have_used_is_shown() {
     assert_eq!(names(&stores.view(&[pod(&["b"])])).1, texts(["vol-a", "vol-b"]));
 }
 
-#[test]
-fn what_is_gone_is_shown_as_it_was_seen_last_and_what_is_new_as_it_is() {
+#[tokio::test]
+async fn what_is_gone_is_shown_as_it_was_seen_last_and_what_is_new_as_it_is() {
     let mut stores = listed(&[("a", "vol-a")], &["vol-a", "vol-2"], &[]);
     stores.view(&[pod(&["a"])]);
-    assert!(stores.apply(WatchEvent::Claims(Event::Delete(claim("a", "vol-a")))));
-    assert!(stores.apply(WatchEvent::Volumes(Event::Delete(volume("vol-a")))));
+    assert!(show(&mut stores, Shown::Claims(Event::Delete(claim("a", "vol-a")))));
+    assert!(show(&mut stores, Shown::Volumes(Event::Delete(volume("vol-a")))));
     assert_eq!(names(&stores.view(&[pod(&["a"])])), (texts(["a=vol-a"]), texts(["vol-a"])));
     // A claim of the same name was deleted and created again: the old volume still has to be detached.
-    assert!(stores.apply(WatchEvent::Claims(Event::Apply(claim("a", "vol-2")))));
+    assert!(show(&mut stores, Shown::Claims(Event::Apply(claim("a", "vol-2")))));
     assert_eq!(names(&stores.view(&[])), (texts(["a=vol-2"]), texts(["vol-2", "vol-a"])));
 }
 
-#[test]
-fn too_many_remembered_are_forgotten_unless_they_are_in_use() {
+#[tokio::test]
+async fn too_many_remembered_are_forgotten_unless_they_are_in_use() {
     let claims: Vec<_> =
         (0..1_200).map(|number| (format!("c{number:04}"), format!("v{number:04}"))).collect();
     let claims: Vec<_> = claims.iter().map(|(name, volume)| (name.as_str(), volume.as_str())).collect();
@@ -114,31 +145,31 @@ fn too_many_remembered_are_forgotten_unless_they_are_in_use() {
     assert_eq!(all.claims.len(), 1_200, "what is in use is never forgotten");
 }
 
-#[test]
-fn a_refusal_settles_a_watch_until_it_lists_and_never_after() {
+#[tokio::test]
+async fn a_refusal_settles_a_watch_until_it_lists_and_never_after() {
     let denied = ApiFailure::Denied { text: "cannot list volumeattachments".to_owned() };
     let missing = ApiFailure::NotFound { text: "no".to_owned() };
-    let mut stores = StorageStores::of("edge-a");
+    let mut stores = unlisted();
     assert!(stores.refuse(Source::Attachments, &denied));
     assert!(!stores.refuse(Source::Attachments, &denied), "the same again is no news");
     assert_eq!(stores.view(&[]).attachments, Attachments::Unreadable(denied.text().to_owned()));
     assert!(stores.refuse(Source::Attachments, &missing));
     assert_eq!(stores.view(&[]).attachments, Attachments::NotServed);
-    assert!(!stores.apply(WatchEvent::Attachments(Event::Init)));
-    assert!(!stores.apply(WatchEvent::Attachments(Event::InitApply(attachment("vol-a", "edge-a")))));
+    assert!(!show(&mut stores, Shown::Attachments(Event::Init)));
+    assert!(!show(&mut stores, Shown::Attachments(Event::InitApply(attachment("vol-a", "edge-a")))));
     assert_eq!(stores.view(&[]).attachments, Attachments::NotServed, "not before the end of the list");
-    assert!(stores.apply(WatchEvent::Attachments(Event::InitDone)), "readable after all");
+    assert!(show(&mut stores, Shown::Attachments(Event::InitDone)), "readable after all");
     let listed = Attachments::Listed(vec![attachment("vol-a", "edge-a").1]);
     assert_eq!(stores.view(&[]).attachments, listed);
     assert!(!stores.refuse(Source::Attachments, &denied), "what is known stays known");
     assert_eq!(stores.view(&[]).attachments, listed);
 }
 
-#[test]
-fn claims_volumes_and_attachments_have_to_settle() {
+#[tokio::test]
+async fn claims_volumes_and_attachments_have_to_settle() {
     let denied = ApiFailure::Denied { text: "no".to_owned() };
     let sources = [Source::Drivers, Source::Peers, Source::Claims, Source::Volumes, Source::Attachments];
-    let mut stores = StorageStores::of("edge-a");
+    let mut stores = unlisted();
     for source in sources {
         assert!(!stores.is_settled(), "before {source:?}");
         assert!(stores.refuse(source, &denied));
@@ -153,8 +184,8 @@ fn claims_volumes_and_attachments_have_to_settle() {
     assert_eq!(storage, expected, "all else is unknown");
 }
 
-#[test]
-fn drivers_and_peers() {
+#[tokio::test]
+async fn drivers_and_peers() {
     let entry = |name: &str, value| (key("", name), value);
     let mut stores = listed(&[], &[], &[]);
     let seen = |stores: &mut StorageStores| {
@@ -162,13 +193,13 @@ fn drivers_and_peers() {
         (storage.drivers_without_attach, storage.peer_takes_pods)
     };
     assert_eq!(seen(&mut stores), (vec![], Some(false)));
-    stores.apply(WatchEvent::Peers(Event::Apply(entry("edge-a", true))));
+    show(&mut stores, Shown::Peers(Event::Apply(entry("edge-a", true))));
     assert_eq!(seen(&mut stores).1, Some(false), "the node itself is no peer");
-    stores.apply(WatchEvent::Peers(Event::Apply(entry("edge-b", false))));
+    show(&mut stores, Shown::Peers(Event::Apply(entry("edge-b", false))));
     assert_eq!(seen(&mut stores).1, Some(false));
-    stores.apply(WatchEvent::Peers(Event::Apply(entry("edge-b", true))));
-    stores.apply(WatchEvent::Drivers(Event::Apply(entry("nfs.csi", true))));
-    stores.apply(WatchEvent::Drivers(Event::Apply(entry("csi.bench", false))));
+    show(&mut stores, Shown::Peers(Event::Apply(entry("edge-b", true))));
+    show(&mut stores, Shown::Drivers(Event::Apply(entry("nfs.csi", true))));
+    show(&mut stores, Shown::Drivers(Event::Apply(entry("csi.bench", false))));
     assert_eq!(seen(&mut stores), (texts(["nfs.csi"]), Some(true)));
     stores.refuse(Source::Peers, &ApiFailure::Denied { text: "no".to_owned() });
     assert_eq!(seen(&mut stores).1, Some(true), "what is known stays known");
