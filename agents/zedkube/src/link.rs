@@ -219,6 +219,7 @@ pub(crate) fn call_error(failure: &ApiFailure) -> CallError {
     match failure {
         ApiFailure::Unreachable { .. } => CallError::Unreachable(text),
         ApiFailure::Denied { .. } => CallError::Denied(text),
+        ApiFailure::Busy { .. } => CallError::Busy(text),
         ApiFailure::NotFound { .. } | ApiFailure::Conflict { .. } | ApiFailure::Other { .. } => {
             CallError::Other(text)
         }

@@ -191,7 +191,7 @@ impl Performer {
     /// Starts and stops watches as the state needs them.
     pub(crate) fn follow(&mut self, state: &State) {
         // In a drain each watch finds its own way back.
-        self.link.pace().set_away(state.api.away_since.is_some() && !state.wants_snapshot());
+        self.link.pace().set_away(state.api.is_overtaxed && !state.wants_snapshot());
         self.follow_slots(state);
         self.follow_own(state);
         self.follow_node(state);

@@ -54,8 +54,9 @@ struct Subject {
     cluster: Option<String>,
     /// True while the API server does not answer the agent's other calls.
     is_away: bool,
-    /// True while a drain goes on. A run is about the next one, and its calls would count for this one's limit.
-    is_draining: bool,
+    /// True while a drain goes on, or the API server is too busy. A run is about the next drain; its many calls would count
+    /// for this one's limit.
+    has_to_wait: bool,
 }
 
 impl Subject {
@@ -133,11 +134,13 @@ impl Preflights {
         };
         let is_member = state.member != Member::No && state.forcing.disabled.is_none();
         self.subject.send_if_modified(|subject| {
-            let seen = (is_member, state.api.away_since.is_some(), state.wants_snapshot());
-            let is_new = (subject.is_member, subject.is_away, subject.is_draining) != seen
+            let is_away = state.api.away_since.is_some();
+            let has_to_wait = state.wants_snapshot() || (state.api.is_overtaxed && !is_away);
+            let seen = (is_member, is_away, has_to_wait);
+            let is_new = (subject.is_member, subject.is_away, subject.has_to_wait) != seen
                 || subject.refusal != *refusal
                 || subject.cluster != state.cluster;
-            (subject.is_member, subject.is_away, subject.is_draining) = seen;
+            (subject.is_member, subject.is_away, subject.has_to_wait) = seen;
             subject.cluster.clone_from(&state.cluster);
             subject.refusal.clone_from(refusal);
             is_new
@@ -257,7 +260,7 @@ async fn follow(
 
 /// How long it is until a run is due; zero if one is due now.
 fn due_in(last: Option<&Trial>, subject: &Subject, now: Moment) -> Duration {
-    if !subject.is_member || subject.is_draining {
+    if !subject.is_member || subject.has_to_wait {
         return LONGEST_SLEEP;
     }
     let Some(Trial { at, since, about, found }) = last else { return Duration::ZERO };
@@ -384,7 +387,7 @@ mod tests {
         let at = Moment(100_000_000);
         assert_eq!(due_in(None, &subject("", 0), at), Duration::ZERO, "at the start");
         let unwanted =
-            [Subject { is_member: false, ..subject("", 0) }, Subject { is_draining: true, ..subject("", 0) }];
+            [Subject { is_member: false, ..subject("", 0) }, Subject { has_to_wait: true, ..subject("", 0) }];
         for subject in &unwanted {
             assert!(!due_in(None, subject, at).is_zero(), "{subject:?}");
         }

@@ -102,7 +102,9 @@ async fn without_evictions(cluster: &Cluster) -> Answer {
 /// Answer for a call without a reply: it is not known whether the server acted; the next snapshot will show it.
 fn unanswered(failure: ApiFailure) -> Answer {
     match failure {
-        ApiFailure::Unreachable { text } => Answer::Throttled { after: None, text },
+        ApiFailure::Unreachable { text } | ApiFailure::Busy { text } => {
+            Answer::Throttled { after: None, text }
+        }
         ApiFailure::Denied { text }
         | ApiFailure::NotFound { text }
         | ApiFailure::Conflict { text }

@@ -45,8 +45,13 @@ pub enum ApiFailure {
         /// The operation and the server's message.
         text: String,
     },
-    /// Any other failure: a request that the server does not understand, an answer that we do not understand, a busy
-    /// server (429).
+    /// The API server answered that it is too busy (429, unless a disruption budget is the cause).
+    #[error("{text}")]
+    Busy {
+        /// The operation and the server's message.
+        text: String,
+    },
+    /// Any other failure: a request that the server does not understand, an answer that we do not understand.
     #[error("{text}")]
     Other {
         /// The operation and what happened.
@@ -62,6 +67,7 @@ impl ApiFailure {
             | Self::Denied { text }
             | Self::NotFound { text }
             | Self::Conflict { text }
+            | Self::Busy { text }
             | Self::Other { text } => text,
         }
     }
@@ -281,6 +287,7 @@ pub(crate) fn refused(operation: &Operation<'_>, code: u16, message: &str) -> Ap
         },
         404 => ApiFailure::NotFound { text: said },
         409 => ApiFailure::Conflict { text: said },
+        429 => ApiFailure::Busy { text: said },
         500..=599 => ApiFailure::unreachable(format!("{said} ({code})")),
         _ => ApiFailure::other(said),
     }

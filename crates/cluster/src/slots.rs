@@ -281,9 +281,10 @@ pub async fn release_slots(
 fn conflict(failure: ApiFailure) -> SlotFailure {
     match failure {
         ApiFailure::Conflict { .. } | ApiFailure::NotFound { .. } => SlotFailure::Conflict,
-        failure @ (ApiFailure::Unreachable { .. } | ApiFailure::Denied { .. } | ApiFailure::Other { .. }) => {
-            failure.into()
-        }
+        failure @ (ApiFailure::Unreachable { .. }
+        | ApiFailure::Denied { .. }
+        | ApiFailure::Busy { .. }
+        | ApiFailure::Other { .. }) => failure.into(),
     }
 }
 

@@ -164,6 +164,7 @@ pub(crate) fn without_attachments(failure: &ApiFailure) -> Attachments {
         ApiFailure::Denied { text }
         | ApiFailure::Unreachable { text }
         | ApiFailure::Conflict { text }
+        | ApiFailure::Busy { text }
         | ApiFailure::Other { text } => Attachments::Unreadable(text.clone()),
     }
 }

@@ -219,6 +219,7 @@ impl Cluster {
             | ApiFailure::Denied { .. }
             | ApiFailure::NotFound { .. }
             | ApiFailure::Conflict { .. }
+            | ApiFailure::Busy { .. }
             | ApiFailure::Other { .. }) => failure,
         }
     }

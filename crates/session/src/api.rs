@@ -25,6 +25,10 @@ pub struct Api {
     pub error: String,
     /// The serial of the list or probe that is in flight.
     pub asked: Option<u32>,
+    /// Since when all lists and probes have failed, for whatever reason.
+    pub failing_since: Option<Moment>,
+    /// The last list or probe had no answer, or only that the server is too busy: other calls have to wait.
+    pub is_overtaxed: bool,
     /// When the last list or probe was sent.
     pub sent: Moment,
     /// When the next list or probe is due.
@@ -60,7 +64,10 @@ impl Api {
                 self.has_not_answered(now);
                 self.outage.failed(now).then_some(drain::Event::ApiAway)
             }
-            None | Some(CallError::Denied(_) | CallError::Elsewhere(_) | CallError::Other(_)) => {
+            None
+            | Some(
+                CallError::Denied(_) | CallError::Elsewhere(_) | CallError::Busy(_) | CallError::Other(_),
+            ) => {
                 (self.away_before, self.away_since) = (None, None);
                 let is_back = self.outage.answered();
                 if is_back {
@@ -87,6 +94,12 @@ impl Api {
         if self.away_since.is_none() {
             self.away_since = self.away_before.take().or(Some(now));
         }
+    }
+
+    /// Notes how a list or probe has ended.
+    pub(crate) fn note_query(&mut self, call_error: Option<&CallError>, now: Moment) {
+        self.failing_since = call_error.map(|_| self.failing_since.unwrap_or(now));
+        self.is_overtaxed = matches!(call_error, Some(CallError::Unreachable(_) | CallError::Busy(_)));
     }
 
     /// Notes that the list or probe with this serial was answered; the next one is due at `next`.

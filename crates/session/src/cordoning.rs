@@ -29,7 +29,7 @@ pub(crate) fn note(state: &mut State, result: &Result<Cordoned, CallError>) {
             state.see_own(&cordoned.node);
         }
         Err(CallError::Unreachable(_)) => state.restoring.may_be_cordoned = true,
-        Err(CallError::Denied(_) | CallError::Elsewhere(_) | CallError::Other(_)) => {}
+        Err(CallError::Denied(_) | CallError::Elsewhere(_) | CallError::Busy(_) | CallError::Other(_)) => {}
     }
 }
 
@@ -79,8 +79,8 @@ fn answered(
             (cordoning.cordoned, state.slots.confirmed) = (true, false);
             cordoning.error.clear();
         }
-        // The API server was not there and refused nothing, so this does not count as a try.
-        Err(CallError::Unreachable(text)) => cordoning.error.clone_from(text),
+        // The API server was not there, or too busy, and refused nothing, so this does not count as a try.
+        Err(CallError::Unreachable(text) | CallError::Busy(text)) => cordoning.error.clone_from(text),
         Err(CallError::Denied(text) | CallError::Elsewhere(text) | CallError::Other(text)) => {
             cordoning.failures = cordoning.failures.saturating_add(1);
             cordoning.error.clone_from(text);

@@ -201,6 +201,8 @@ pub enum CallError {
     Denied(String),
     /// The API server belongs to another cluster than the one in which the drain began; the text names both.
     Elsewhere(String),
+    /// The server answered that it is too busy. It is not away, and has refused nothing.
+    Busy(String),
     /// Any other failure.
     Other(String),
 }

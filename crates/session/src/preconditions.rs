@@ -56,6 +56,10 @@ fn looked(waiting: &mut Waiting, result: &Result<NodeList, CallError>, context: 
             waiting.no_peer_since = None;
             match call_error {
                 CallError::Unreachable(_) => Next::Stay,
+                CallError::Busy(text) => {
+                    waiting.denied.clone_from(text);
+                    Next::Stay
+                }
                 CallError::Denied(text) | CallError::Elsewhere(text) | CallError::Other(text) => {
                     waiting.denials = waiting.denials.saturating_add(1);
                     waiting.denied.clone_from(text);
@@ -138,7 +142,7 @@ fn look_again(state: &mut State, waiting: &mut Waiting, context: &StepContext<'_
 fn peers(state: &State, waiting: &mut Waiting, context: &StepContext<'_>) -> Next {
     let policy = context.policy;
     let Some(own) = &state.own else { return Next::Stay };
-    if waiting.denials > 0 || state.api.away_since.is_some() {
+    if !waiting.denied.is_empty() || state.api.away_since.is_some() {
         return Next::Stay;
     }
     if state.has_peer() {

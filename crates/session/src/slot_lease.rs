@@ -356,6 +356,7 @@ impl SlotLease {
                     CallError::Unreachable(text)
                     | CallError::Denied(text)
                     | CallError::Elsewhere(text)
+                    | CallError::Busy(text)
                     | CallError::Other(text),
                 ) = call_error
                 {

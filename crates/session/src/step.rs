@@ -277,12 +277,18 @@ fn membership(state: &mut State, listed: Option<Listed>) {
 
 /// Notes the answer to a list or a probe.
 fn reached(state: &mut State, serial: u32, call_error: Option<&CallError>, context: &mut StepContext<'_>) {
-    let pause = wants::pause_before_query(state, call_error.is_some(), context.now, context.policy);
+    state.api.note_query(call_error, context.now);
+    let pause = wants::pause_before_query(state, context.now, context.policy);
     state.api.answered(serial, context.now + pause);
     state.nodes_error.is_elsewhere = matches!(call_error, Some(CallError::Elsewhere(_)));
     match call_error {
         None => state.nodes_error.refused.clear(),
-        Some(CallError::Denied(text) | CallError::Elsewhere(text) | CallError::Other(text)) => {
+        Some(
+            CallError::Denied(text)
+            | CallError::Elsewhere(text)
+            | CallError::Busy(text)
+            | CallError::Other(text),
+        ) => {
             state.nodes_error.refused.clone_from(text);
         }
         Some(CallError::Unreachable(_)) => {}

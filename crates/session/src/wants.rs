@@ -18,8 +18,8 @@ use crate::state::{Remembered, State};
 /// Pause between two lists or probes while a drain goes on (EVE polls as often).
 const BUSY: Duration = Duration::from_secs(5);
 
-/// Longest pause, but for up to a quarter more, while the API server is away and nothing is done to the node yet. A
-/// thousand agents that ask every 5 s hold a server down that comes back.
+/// Longest pause, but for up to a quarter more, while the API server is away, too busy, or refuses, and nothing is done to
+/// the node yet. A thousand agents that ask every 5 s hold a server down that comes back.
 const AWAY: Duration = Duration::from_secs(30);
 
 /// Pause between two lists or probes while nothing is done, but a change would not be seen otherwise.
@@ -65,13 +65,14 @@ fn is_at_rest(state: &State) -> bool {
         && !state.is_return_due()
 }
 
-/// The pause before the next list or probe. `failed`: the last one had no result.
-pub(crate) fn pause_before_query(state: &State, failed: bool, now: Moment, policy: &Policy) -> Duration {
-    if let Some(away) = state.api.away_since.filter(|_| failed)
-        && let Some(pause) = pause_in_outage(state, now.since(away), now, policy)
+/// The pause before the next list or probe.
+pub(crate) fn pause_before_query(state: &State, now: Moment, policy: &Policy) -> Duration {
+    if let Some(since) = state.api.failing_since
+        && let Some(pause) = pause_after_failures(state, now.since(since), now, policy)
     {
         return pause;
     }
+    let failed = state.api.failing_since.is_some();
     let is_return_unseen = || state.is_return_due() && !state.is_own_watched();
     let is_restless = || failed || state.member_now() == Member::Unknown || is_return_unseen();
     let is_queued = state.is_waiting_for_slot() && state.slots.is_watched() && state.is_own_watched();
@@ -98,20 +99,23 @@ pub(crate) fn pause_before_query(state: &State, failed: bool, now: Moment, polic
     }
 }
 
-/// The pause while the API server has been `away` for so long: as long again, if nothing is done to the node yet.
+/// The pause while lists and probes have `failed` for so long: as long again, if nothing is done to the node yet.
 ///
-/// A drain that waits may be decided by the outage: the device then goes down undrained. In the time that the server has
-/// to be away for that (`api.unreachable-timeout`) it is asked often, so that a short return is seen.
-fn pause_in_outage(state: &State, away: Duration, now: Moment, policy: &Policy) -> Option<Duration> {
+/// A drain that waits fails after some refusals, which are asked for at the usual pace. And it may be decided by an outage:
+/// the device then goes down undrained. In the time that the server has to be away for that (`api.unreachable-timeout`) it
+/// is asked often, so that a short return is seen.
+fn pause_after_failures(state: &State, failed: Duration, now: Moment, policy: &Policy) -> Option<Duration> {
     let decides = match &state.phase {
         Phase::Idle | Phase::Failed(_) => None,
-        Phase::Waiting(waiting) => state.unreachable_at(waiting.since, policy),
-        Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } | Phase::Complete { .. } => {
-            return None;
-        }
+        Phase::Waiting(waiting) if state.api.is_overtaxed => state.unreachable_at(waiting.since, policy),
+        Phase::Waiting(_)
+        | Phase::Cordoning(_)
+        | Phase::Attempting { .. }
+        | Phase::Pausing { .. }
+        | Phase::Complete { .. } => return None,
     };
     let counts = decides.map(|at| now.until(at.before(policy.unreachable_timeout)));
-    Some(spread(state, away.min(AWAY)).min(counts.unwrap_or(Duration::MAX)).max(BUSY))
+    Some(spread(state, failed.min(AWAY)).min(counts.unwrap_or(Duration::MAX)).max(BUSY))
 }
 
 /// This pause, and up to a quarter of it more, so that agents do not ask together.

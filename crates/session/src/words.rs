@@ -78,8 +78,8 @@ fn waiting_hint(state: &State, waiting: &Waiting) -> &'static str {
             }
         };
     }
-    if waiting.denials > 0 {
-        return GIVE_RIGHTS;
+    if !waiting.denied.is_empty() {
+        return if waiting.denials > 0 { GIVE_RIGHTS } else { LOOK_AT_API };
     }
     match waiting.stage {
         Stage::Api if waiting.unknown.is_some() => {
@@ -112,7 +112,7 @@ pub(crate) fn waiting_for(state: &State, waiting: &Waiting) -> String {
     if let Some((_, why)) = &waiting.unknown {
         return format!("{why}; it may be joining the cluster just now, and gets 5 minutes for that");
     }
-    if waiting.denials > 0 {
+    if !waiting.denied.is_empty() {
         return format!("the nodes of the cluster could not be read: {}", waiting.denied);
     }
     match waiting.stage {

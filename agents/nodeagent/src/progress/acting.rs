@@ -33,6 +33,12 @@ pub(super) fn acting(
                 next.command.clone_from(&facts.command);
             }
             match trial.until_ms {
+                // Between the last look and the record on disk nodeagent may have stood still for long.
+                None if trial == Trial { dry_run: trial.dry_run, ..Trial::default() }
+                    && !facts.is_released =>
+                {
+                    not_released(next)
+                }
                 None => record_then_begin(next, trial, facts, now, policy),
                 Some(until_ms) if until_ms <= now.boot_ms => time_is_over(next, trial, facts, now, policy),
                 Some(_) => Vec::new(),
@@ -43,6 +49,17 @@ pub(super) fn acting(
         }
         Event::Acted { .. } | Event::HooksEnded { .. } | Event::MeansFound(_) => Vec::new(),
     }
+}
+
+/// Ends a command that was released when nodeagent passed the point of no return, and is not before it uses a means.
+fn not_released(next: &mut State) -> Vec<Effect> {
+    next.action.tries = next.action.tries.saturating_sub(1);
+    let operation = operation(next).map_or("go down", Operation::name);
+    next.phase = Phase::Failed(format!(
+        "cannot {operation}: it is not released any more: zedkube has taken its answer back, or does not work; the device \
+         was not touched"
+    ));
+    vec![Effect::ForgetRecord]
 }
 
 /// Writes the ActionRecord, and uses a means once the record is on disk: a later boot must not think that the command

@@ -133,6 +133,36 @@ fn acting_cannot_be_taken_back() {
     assert_eq!(sim.done, ["Taken", "Acting", "reason", "act 0"], "and after a restart it is waited for");
 }
 
+/// nodeagent may stand still for minutes while it writes Acting or the ActionRecord; zedkube may stop, and its node be used
+/// again, meanwhile.
+#[test]
+fn what_is_not_released_any_more_touches_no_device() {
+    for restarts in [false, true] {
+        let mut sim = Sim::new();
+        sim.facts.command = Some(command(Reboot, 7));
+        while sim.action.state != Acting {
+            sim.turn();
+        }
+        sim.facts.is_released = false;
+        if restarts {
+            sim.restart();
+        } else {
+            sim.run();
+        }
+        assert_eq!(sim.done, ["Taken", "Acting", "Failed"]);
+        assert!(
+            sim.action.error.starts_with("cannot reboot: it is not released any more"),
+            "{}",
+            sim.action.error
+        );
+        assert_eq!(
+            (sim.action.tries, sim.proof.on_disk),
+            (0, None),
+            "a later boot does not take it as begun"
+        );
+    }
+}
+
 #[test]
 fn a_restart_at_taken_goes_on_there() {
     let mut sim = Sim::new();

@@ -10,6 +10,7 @@ fn kind(failure: &ApiFailure) -> &'static str {
         ApiFailure::Denied { .. } => "denied",
         ApiFailure::NotFound { .. } => "not found",
         ApiFailure::Conflict { .. } => "conflict",
+        ApiFailure::Busy { .. } => "busy",
         ApiFailure::Other { .. } => "other",
     }
 }
@@ -22,7 +23,7 @@ fn each_status_code_has_one_meaning() {
         (403, "denied"),
         (404, "not found"),
         (409, "conflict"),
-        (429, "other"),
+        (429, "busy"),
         (499, "other"),
         (500, "unreachable"),
         (599, "unreachable"),

@@ -30,6 +30,7 @@ fn any_trouble() -> impl Strategy<Value = CallError> {
     prop_oneof![
         2 => Just(CallError::Unreachable("u".into())),
         1 => Just(CallError::Denied("d".into())),
+        1 => Just(CallError::Busy("b".into())),
         1 => Just(CallError::Other("o".into())),
     ]
 }

@@ -23,6 +23,8 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     Unreachable,
+    /// Reads are answered with 429.
+    Busy,
     CordonRefused,
     EvictionRefused,
     SlotsRefused,
@@ -277,10 +279,12 @@ impl Sim {
     }
 
     pub(super) fn answer<T>(&self, value: T) -> Result<T, CallError> {
-        if self.is_free_of(Fault::Unreachable) {
-            Ok(value)
-        } else {
+        if self.has(Fault::Unreachable) {
             Err(CallError::Unreachable("connection refused".into()))
+        } else if self.has(Fault::Busy) {
+            Err(CallError::Busy("too many requests (429)".into()))
+        } else {
+            Ok(value)
         }
     }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::*;
 use crate::membership::{Facts, Mode};
-use crate::policy::OnUnavailable;
+use crate::policy::OnUnavailable::{Complete, Wait};
 use crate::state::Remembered;
 use crate::step::sim::{Fault, SECOND, Sim};
 use crate::words;
@@ -105,27 +105,38 @@ fn a_server_that_is_away_is_asked_twice_a_minute_unless_the_outage_decides_a_dra
         sim.pass(minutes * MINUTE);
         calls.get().iter().sum::<u32>()
     };
-    for (asks, on_unreachable) in
-        [(false, OnUnavailable::Complete), (true, OnUnavailable::Wait), (true, OnUnavailable::Complete)]
-    {
+    for (fault, asks, on_unreachable) in [
+        (Fault::Unreachable, false, Complete),
+        (Fault::Unreachable, true, Wait),
+        (Fault::Unreachable, true, Complete),
+        (Fault::Busy, false, Complete),
+        (Fault::Busy, true, Complete),
+    ] {
         let (mut sim, calls) = at_rest();
         sim.policy.on_unreachable = on_unreachable;
         sim.others_hold(&["peer"]);
         sim.send(Event::SlotsSeen(sim.slots.clone()));
         sim.pass(2 * MINUTE);
-        sim.set(Fault::Unreachable, true);
+        sim.set(fault, true);
         sim.send(Event::OwnWatchFailed);
         if asks {
             sim.reboot();
         }
         sim.pass(4 * MINUTE);
         let (quiet, decisive) = (count(&mut sim, &calls, 20), count(&mut sim, &calls, 6));
-        assert!((30..=40).contains(&quiet), "{asks} {on_unreachable:?}: {quiet} in 20 min");
-        let expected = if asks && on_unreachable == OnUnavailable::Complete { 60..=73 } else { 9..=12 };
-        assert!(expected.contains(&decisive), "{asks} {on_unreachable:?}: {decisive} in 6 min");
-        sim.set(Fault::Unreachable, false);
+        assert!((30..=40).contains(&quiet), "{fault:?} {asks} {on_unreachable:?}: {quiet} in 20 min");
+        let decides = (fault, asks, on_unreachable) == (Fault::Unreachable, true, Complete);
+        let expected = if decides { 60..=73 } else { 9..=12 };
+        assert!(expected.contains(&decisive), "{fault:?} {asks} {on_unreachable:?}: {decisive} in 6 min");
+        sim.pass(10 * SECOND);
+        assert_eq!(
+            sim.outcome().is_some(),
+            decides,
+            "a server that is busy is not away, and has refused nothing"
+        );
+        sim.set(fault, false);
         sim.pass(40 * SECOND);
-        assert_eq!(sim.state.api.away_since, None);
+        assert_eq!(sim.state.api.failing_since, None);
     }
 }
 
