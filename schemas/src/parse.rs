@@ -2,8 +2,7 @@
 //!
 //! Field names match in any letter case. Unknown fields are ignored. Missing and `null` fields get the zero value. If a
 //! field is repeated, the last one counts. Keys of maps are not changed. The letter case is handled where serde passes
-//! the field names of a struct ([`deserializer`]), so the types themselves need nothing for it.
-//! fields of a struct ([`deserializer`]), so no type has to do anything for it.
+//! the fields of a struct ([`deserializer`]), so no type has to do anything for it.
 
 mod deserializer;
 mod tree;
@@ -11,8 +10,7 @@ mod tree;
 use thiserror::Error;
 
 use crate::Topic;
-use deserializer::FieldError;
-use tree::Tree;
+use deserializer::Part;
 
 /// The longest text that is read as a topic, in bytes. Longer files are refused before they get here.
 pub const MAX_BYTES: usize = 1024 * 1024;
@@ -21,8 +19,10 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("cannot read {}; accepted: {accepted}", self.reason())]
 pub struct ParseError {
+    /// Empty until [`parse`] fills it in.
     topic: &'static str,
-    field: Option<String>,
+    /// Empty if the whole text is bad.
+    field: String,
     found: String,
     accepted: String,
 }
@@ -30,7 +30,7 @@ pub struct ParseError {
 impl ParseError {
     /// The reason in words: ``NodeDrainStatus: field `Status`: 10 is out of range``.
     pub fn reason(&self) -> String {
-        match &self.field {
+        match self.field() {
             Some(field) => format!("{}: field `{field}`: {}", self.topic, self.found),
             None => format!("{}: {}", self.topic, self.found),
         }
@@ -38,7 +38,7 @@ impl ParseError {
 
     /// Path of the bad field, such as `Requests[0].Answer`; `None` if the whole text is bad.
     pub fn field(&self) -> Option<&str> {
-        self.field.as_deref()
+        Some(self.field.as_str()).filter(|field| !field.is_empty())
     }
 
     /// Values that would be accepted.
@@ -51,33 +51,30 @@ impl ParseError {
 ///
 /// The nesting depth is limited by `serde_json` (128), the length by [`MAX_BYTES`].
 pub fn parse<T: Topic>(bytes: &[u8]) -> Result<T, ParseError> {
-    let bad = |found: &str, accepted: &str| ParseError {
-        topic: T::NAME,
-        field: None,
-        found: found.to_owned(),
-        accepted: accepted.to_owned(),
-    };
-    if MAX_BYTES < bytes.len() {
-        return Err(bad(&format!("{} bytes", bytes.len()), &format!("at most {MAX_BYTES} bytes")));
-    }
-    if bytes.trim_ascii().is_empty() {
-        return Err(bad("the text is empty", OBJECT));
-    }
-    let tree: Tree =
-        serde_json::from_slice(bytes).map_err(|error| bad(&format!("not JSON: {error}"), OBJECT))?;
-    if !matches!(tree, Tree::Object(_)) {
-        return Err(bad(&format!("the text is {}", tree.kind()), OBJECT));
-    }
-    T::deserialize(tree).map_err(|FieldError { path, reason, accepted }| ParseError {
-        topic: T::NAME,
-        field: Some(path).filter(|path| !path.is_empty()),
-        found: reason,
-        accepted,
-    })
+    object(bytes).and_then(T::deserialize).map_err(|error| ParseError { topic: T::NAME, ..error })
 }
 
-/// The form of every item.
-const OBJECT: &str = "a JSON object";
+/// The text as a JSON object.
+fn object(bytes: &[u8]) -> Result<Part, ParseError> {
+    let bad = |found: &str| ParseError::new(found, "a JSON object");
+    if MAX_BYTES < bytes.len() {
+        let accepted = format!("at most {MAX_BYTES} bytes");
+        return Err(ParseError::new(&format!("{} bytes", bytes.len()), &accepted));
+    }
+    let text = bytes.trim_ascii();
+    if text.is_empty() {
+        return Err(bad("the text is empty"));
+    }
+    let tree = serde_json::from_slice(bytes).map_err(|error| bad(&format!("not JSON: {error}")))?;
+    match text {
+        [b'{', ..] => Ok(Part { name: String::new(), tree }),
+        [b'[', ..] => Err(bad("the text is a list")),
+        [b'"', ..] => Err(bad("the text is a string")),
+        [b'n', ..] => Err(bad("the text is null")),
+        [b't' | b'f', ..] => Err(bad("the text is a boolean")),
+        _ => Err(bad("the text is a number")),
+    }
+}
 
 #[cfg(test)]
 mod tests;

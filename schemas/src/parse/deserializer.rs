@@ -1,58 +1,38 @@
-//! Passes a [`Tree`] to serde by Go's rules; see the parent module.
+//! Passes a [`Tree`] to serde by Go's rules; see the parent module. Values of a wrong type are refused by the types' own
+//! visitors.
 
-use std::fmt::{self, Display};
-use std::vec::IntoIter;
+use std::fmt::Display;
+use std::mem;
 
-use serde::Deserializer;
-use serde::de::{
-    DeserializeSeed, EnumAccess, Error, Expected, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
-};
-use serde::forward_to_deserialize_any;
-use serde_json::Number;
+use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer};
+use serde::de::{Error, Expected, IntoDeserializer, MapAccess, Unexpected, Visitor};
+use serde::{Deserializer, forward_to_deserialize_any};
+use text::first_chars;
 
+use super::ParseError;
 use super::tree::Tree;
-
-/// An error in one field: its path, the reason, and what is accepted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FieldError {
-    pub(super) path: String,
-    pub(super) reason: String,
-    pub(super) accepted: String,
-}
-
-impl FieldError {
-    fn new(reason: &str, accepted: &str) -> Self {
-        Self { path: String::new(), reason: one_line(reason), accepted: one_line(accepted) }
-    }
-
-    /// Puts the name of the outer field, or `[index]`, in front of the path.
-    fn inside(mut self, outer: &str) -> Self {
-        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = one_line(&format!("{outer}{dot}{}", self.path));
-        self
-    }
-}
 
 /// Number of characters that are kept of a message, because it repeats the bad text, which may be very long.
 const MAX_MESSAGE: usize = 300;
 
-/// The start of a text that came from outside, without control characters: fit for a log line.
-fn one_line(text: &str) -> String {
-    text::plain_chars(text).take(MAX_MESSAGE).collect()
-}
-
-impl Display for FieldError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}; accepted: {}", self.path, self.reason, self.accepted)
-    }
-}
-
-impl std::error::Error for FieldError {}
-
 /// The messages of our own types have this text between the reason and the accepted values.
 const ACCEPTED: &str = "; accepted: ";
 
-impl Error for FieldError {
+impl ParseError {
+    pub(super) fn new(found: &str, accepted: &str) -> Self {
+        let (found, accepted) = (first_chars(found, MAX_MESSAGE), first_chars(accepted, MAX_MESSAGE));
+        Self { topic: "", field: String::new(), found, accepted }
+    }
+
+    /// Puts the name of the outer field, or `[index]`, in front of the path.
+    fn inside(self, outer: &str) -> Self {
+        let dot =
+            if self.field.is_empty() || self.field.starts_with('[') || outer.is_empty() { "" } else { "." };
+        Self { field: first_chars(&format!("{outer}{dot}{}", self.field), MAX_MESSAGE), ..self }
+    }
+}
+
+impl Error for ParseError {
     fn custom<T: Display>(message: T) -> Self {
         let message = message.to_string();
         let (reason, accepted) = message.split_once(ACCEPTED).unwrap_or((&message, "another value"));
@@ -60,15 +40,29 @@ impl Error for FieldError {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(&found.to_string(), &expected.to_string())
+        let expected = expected.to_string();
+        let range = |least: i128, most: i128| format!("a whole number from {least} to {most}");
+        let accepted = match expected.as_str() {
+            "u8" => range(0, u8::MAX.into()),
+            "u32" => range(0, u32::MAX.into()),
+            "u64" => range(0, u64::MAX.into()),
+            "i32" => range(i32::MIN.into(), i32::MAX.into()),
+            "i64" => range(i64::MIN.into(), i64::MAX.into()),
+            "a boolean" => "true or false".to_owned(),
+            "a sequence" => "a list".to_owned(),
+            "unit" => "nothing".to_owned(),
+            name if name == "a map" || name.starts_with("struct ") => "an object".to_owned(),
+            _ => expected,
+        };
+        Self::new(&found.to_string(), &accepted)
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::invalid_type(found, expected)
     }
 
     fn missing_field(field: &'static str) -> Self {
         Self::new(&format!("there is no {field}"), &format!("an object with the field {field}"))
-    }
-
-    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(&found.to_string(), &expected.to_string())
     }
 
     fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
@@ -76,283 +70,137 @@ impl Error for FieldError {
     }
 }
 
-impl Tree {
-    fn is_not(&self, accepted: &str) -> FieldError {
-        let found = match self {
-            Self::Null => Unexpected::Unit,
-            Self::Bool(value) => Unexpected::Bool(*value),
-            Self::Number(number) => return FieldError::new(&format!("number {number}"), accepted),
-            Self::Text(text) => Unexpected::Str(text),
-            Self::List(_) => Unexpected::Seq,
-            Self::Object(_) => Unexpected::Map,
+/// A part of the text, and its name or `[index]` in the outer part. The whole text has no name, and a name has none.
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) tree: Tree,
+}
+
+impl IntoDeserializer<'_, ParseError> for Part {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+/// The entries of an object, for serde.
+fn entries<'de>(fields: Vec<(String, Tree)>) -> impl MapAccess<'de, Error = ParseError> {
+    MapDeserializer::new(fields.into_iter().map(|(name, tree)| {
+        let key = Part { name: String::new(), tree: Tree::Text(name.clone()) };
+        (key, Part { name, tree })
+    }))
+}
+
+/// The fields of a struct, under the type's own names. Unknown names and nulls are left out; the last of equal names
+/// counts.
+fn known(mut fields: Vec<(String, Tree)>, names: &[&str]) -> Vec<(String, Tree)> {
+    let value_of = |name: &&str| {
+        let mut last_first = fields.iter_mut().rev();
+        let (_, value) =
+            last_first.find(|(key, value)| key.eq_ignore_ascii_case(name) && !matches!(value, Tree::Null))?;
+        Some(((*name).to_owned(), mem::replace(value, Tree::Null)))
+    };
+    names.iter().filter_map(value_of).collect()
+}
+
+/// Defines the methods for types that have a zero value, which null stands for.
+macro_rules! null_is {
+    ($($zero:expr => $($method:ident)+;)*) => {$($(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParseError> {
+            let tree = if matches!(self.tree, Tree::Null) { $zero } else { self.tree };
+            Self { tree, ..self }.deserialize_any(visitor)
+        }
+    )+)*};
+}
+
+impl<'de> Deserializer<'de> for Part {
+    type Error = ParseError;
+
+    null_is! {
+        Tree::Bool(false) => deserialize_bool;
+        Tree::Unsigned(0) => deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
+                             deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64;
+        Tree::Text(String::new()) => deserialize_str deserialize_string;
+        Tree::List(Vec::new()) => deserialize_seq;
+    }
+
+    forward_to_deserialize_any! {
+        i128 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParseError> {
+        let read = match self.tree {
+            Tree::Null => visitor.visit_unit(),
+            Tree::Bool(value) => visitor.visit_bool(value),
+            Tree::Unsigned(value) => visitor.visit_u64(value),
+            Tree::Signed(value) => visitor.visit_i64(value),
+            Tree::Float(value) => visitor.visit_f64(value),
+            Tree::Text(value) => visitor.visit_string(value),
+            Tree::List(items) => {
+                let named = |(index, tree)| Self { name: format!("[{index}]"), tree };
+                visitor.visit_seq(SeqDeserializer::new(items.into_iter().enumerate().map(named)))
+            }
+            Tree::Object(fields) => visitor.visit_map(entries(fields)),
         };
-        FieldError::new(&found.to_string(), accepted)
+        read.map_err(|error| error.inside(&self.name))
     }
 
-    /// This value as a whole number from `least` to `most`; null is 0.
-    fn integer(&self, least: i128, most: i128) -> Result<i128, FieldError> {
-        let value = match self {
-            Self::Null => Some(0),
-            Self::Number(number) => {
-                number.as_u64().map(i128::from).or_else(|| number.as_i64().map(i128::from))
-            }
-            Self::Bool(_) | Self::Text(_) | Self::List(_) | Self::Object(_) => None,
-        };
-        value
-            .filter(|value| (least..=most).contains(value))
-            .ok_or_else(|| self.is_not(&format!("a whole number from {least} to {most}")))
-    }
-}
-
-fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::Value, FieldError> {
-    if let Some(value) = number.as_u64() {
-        visitor.visit_u64(value)
-    } else if let Some(value) = number.as_i64() {
-        visitor.visit_i64(value)
-    } else {
-        visitor.visit_f64(number.as_f64().unwrap_or(f64::NAN))
-    }
-}
-
-/// Defines one method per integer type. It checks the range first, so that the error names the range.
-macro_rules! integers {
-    ($($method:ident $visit:ident $type:ty),*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-            let value = self.integer(i128::from(<$type>::MIN), i128::from(<$type>::MAX))?;
-            visitor.$visit(<$type>::try_from(value).map_err(FieldError::custom)?)
-        }
-    )*};
-}
-
-impl<'de> Deserializer<'de> for Tree {
-    type Error = FieldError;
-
-    integers!(
-        deserialize_u8 visit_u8 u8, deserialize_u16 visit_u16 u16,
-        deserialize_u32 visit_u32 u32, deserialize_u64 visit_u64 u64,
-        deserialize_i8 visit_i8 i8, deserialize_i16 visit_i16 i16,
-        deserialize_i32 visit_i32 i32, deserialize_i64 visit_i64 i64
-    );
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        match self {
-            Self::Null => visitor.visit_unit(),
-            Self::Bool(value) => visitor.visit_bool(value),
-            Self::Number(number) => visit_number(&number, visitor),
-            Self::Text(text) => visitor.visit_string(text),
-            Self::List(items) => visitor.visit_seq(Items::new(items)),
-            Self::Object(fields) => visitor.visit_map(Fields::named(fields)),
-        }
-    }
-
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        match self {
-            Self::Null => visitor.visit_bool(false),
-            Self::Bool(value) => visitor.visit_bool(value),
-            Self::Number(_) | Self::Text(_) | Self::List(_) | Self::Object(_) => {
-                Err(self.is_not("true or false"))
-            }
-        }
-    }
-
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        match self {
-            Self::Null => visitor.visit_str(""),
-            Self::Text(text) => visitor.visit_string(text),
-            Self::Bool(_) | Self::Number(_) | Self::List(_) | Self::Object(_) => Err(self.is_not("a string")),
-        }
-    }
-
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        self.deserialize_str(visitor)
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        match self {
-            Self::Null => visitor.visit_none(),
-            Self::Bool(_) | Self::Number(_) | Self::Text(_) | Self::List(_) | Self::Object(_) => {
-                visitor.visit_some(self)
-            }
-        }
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParseError> {
+        if matches!(self.tree, Tree::Null) { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
         visitor: V,
-    ) -> Result<V::Value, FieldError> {
+    ) -> Result<V::Value, ParseError> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        match self {
-            Self::Null => visitor.visit_seq(Items::new(Vec::new())),
-            Self::List(items) => visitor.visit_seq(Items::new(items)),
-            Self::Bool(_) | Self::Number(_) | Self::Text(_) | Self::Object(_) => Err(self.is_not("a list")),
+    fn deserialize_map<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, ParseError> {
+        if matches!(self.tree, Tree::List(_)) {
+            // The visitor of a struct would take the elements for its fields.
+            return Err(ParseError::invalid_type(Unexpected::Seq, &visitor).inside(&self.name));
         }
-    }
-
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        match self {
-            Self::Null => visitor.visit_map(Fields::named(Vec::new())),
-            Self::Object(fields) => visitor.visit_map(Fields::named(fields)),
-            Self::Bool(_) | Self::Number(_) | Self::Text(_) | Self::List(_) => Err(self.is_not("an object")),
+        if matches!(self.tree, Tree::Null) {
+            self.tree = Tree::Object(Vec::new());
         }
+        self.deserialize_any(visitor)
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
-        self,
+        mut self,
         _: &'static str,
         names: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, FieldError> {
-        match self {
-            Self::Null => visitor.visit_map(Fields::named(Vec::new())),
-            Self::Object(fields) => visitor.visit_map(Fields::of_struct(fields, names)),
-            Self::Bool(_) | Self::Number(_) | Self::Text(_) | Self::List(_) => Err(self.is_not("an object")),
+    ) -> Result<V::Value, ParseError> {
+        if let Tree::Object(fields) = self.tree {
+            self.tree = Tree::Object(known(fields, names));
         }
+        self.deserialize_map(visitor)
     }
 
+    /// A variant is a string, or an object with one field, which holds its content. Go has no such types: if the content
+    /// has fields of its own, their names match exactly.
     fn deserialize_enum<V: Visitor<'de>>(
-        self,
+        mut self,
         _: &'static str,
         names: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, FieldError> {
-        match self {
-            Self::Text(name) => visitor.visit_enum(Variant { name, content: Self::Null }),
-            Self::Object(fields) => match <[_; 1]>::try_from(fields) {
-                Ok([(name, content)]) => visitor.visit_enum(Variant { name, content }),
-                Err(fields) => Err(Self::Object(fields).is_not(&names.join(", "))),
-            },
-            Self::Null | Self::Bool(_) | Self::Number(_) | Self::List(_) => {
-                Err(self.is_not(&names.join(", ")))
-            }
+    ) -> Result<V::Value, ParseError> {
+        if let Tree::Text(variant) = &mut self.tree {
+            self.tree = Tree::Object(vec![(mem::take(variant), Tree::Null)]);
         }
-    }
-
-    forward_to_deserialize_any! {
-        i128 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
-    }
-}
-
-/// Gives serde the elements of a list.
-struct Items {
-    rest: IntoIter<Tree>,
-    next: usize,
-}
-
-impl Items {
-    fn new(items: Vec<Tree>) -> Self {
-        Self { rest: items.into_iter(), next: 0 }
-    }
-}
-
-impl<'de> SeqAccess<'de> for Items {
-    type Error = FieldError;
-
-    fn next_element_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<Option<S::Value>, FieldError> {
-        let Some(item) = self.rest.next() else {
-            return Ok(None);
-        };
-        let index = self.next;
-        self.next += 1;
-        seed.deserialize(item).map(Some).map_err(|error| error.inside(&format!("[{index}]")))
-    }
-}
-
-/// Gives serde the entries of an object, under the names that the type knows.
-struct Fields {
-    rest: IntoIter<(String, Tree)>,
-    value: Option<(String, Tree)>,
-}
-
-impl Fields {
-    /// The entries of a map, with unchanged keys.
-    fn named(entries: Vec<(String, Tree)>) -> Self {
-        Self { rest: entries.into_iter(), value: None }
-    }
-
-    /// The entries of a struct, under the type's own field names. Unknown names and nulls are left out; the last of
-    /// equal names counts.
-    fn of_struct(entries: Vec<(String, Tree)>, names: &'static [&'static str]) -> Self {
-        let mut known: Vec<(String, Tree)> = Vec::with_capacity(names.len().min(entries.len()));
-        for (key, value) in entries {
-            let Some(name) = names.iter().find(|name| name.eq_ignore_ascii_case(&key)) else {
-                continue;
-            };
-            if matches!(value, Tree::Null) {
-                continue;
+        if let Tree::Object(variant) = &mut self.tree
+            && let [(_, content)] = variant.as_mut_slice()
+        {
+            if let Tree::Object(fields) = content {
+                fields.retain(|(_, value)| !matches!(value, Tree::Null));
             }
-            match known.iter_mut().find(|(seen, _)| seen == name) {
-                Some(entry) => entry.1 = value,
-                None => known.push(((*name).to_owned(), value)),
-            }
+            let variant = MapAccessDeserializer::new(entries(mem::take(variant)));
+            return visitor.visit_enum(variant).map_err(|error| error.inside(&self.name));
         }
-        Self::named(known)
-    }
-}
-
-impl<'de> MapAccess<'de> for Fields {
-    type Error = FieldError;
-
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, FieldError> {
-        let Some((name, value)) = self.rest.next() else {
-            return Ok(None);
-        };
-        let key = Tree::Text(name.clone());
-        self.value = Some((name, value));
-        seed.deserialize(key).map(Some)
-    }
-
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, FieldError> {
-        let (name, value) = self.value.take().ok_or_else(|| FieldError::custom("a value before its key"))?;
-        seed.deserialize(value).map_err(|error| error.inside(&name))
-    }
-}
-
-/// A variant of an enum: a string, or an object with one field, which holds the variant's content.
-struct Variant {
-    name: String,
-    content: Tree,
-}
-
-impl<'de> EnumAccess<'de> for Variant {
-    type Error = FieldError;
-    type Variant = Self;
-
-    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self), FieldError> {
-        let name = seed.deserialize(Tree::Text(self.name.clone()))?;
-        Ok((name, self))
-    }
-}
-
-impl<'de> VariantAccess<'de> for Variant {
-    type Error = FieldError;
-
-    fn unit_variant(self) -> Result<(), FieldError> {
-        if matches!(self.content, Tree::Null) {
-            return Ok(());
-        }
-        Err(self.content.is_not("nothing").inside(&self.name))
-    }
-
-    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, FieldError> {
-        seed.deserialize(self.content).map_err(|error| error.inside(&self.name))
-    }
-
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, FieldError> {
-        self.content.deserialize_seq(visitor).map_err(|error| error.inside(&self.name))
-    }
-
-    fn struct_variant<V: Visitor<'de>>(
-        self,
-        names: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, FieldError> {
-        self.content.deserialize_struct("", names, visitor).map_err(|error| error.inside(&self.name))
+        self.deserialize_any(visitor).map_err(|error| ParseError { accepted: names.join(", "), ..error })
     }
 }

@@ -77,6 +77,8 @@ fn the_last_of_repeated_fields_counts() {
     check::<NodeDrainStatus>(r#"{"Status":5,"Status":6}"#, r#"{"Status":6,"RequestedBy":0}"#);
     check::<NodeDrainStatus>(r#"{"status":5,"STATUS":6,"status":7}"#, r#"{"Status":7,"RequestedBy":0}"#);
     check::<NodeDrainStatus>(r#"{"Status":5,"status":null}"#, r#"{"Status":5,"RequestedBy":0}"#);
+    check::<NodeDrainStatus>(r#"{"Status":5,"Status":null}"#, r#"{"Status":5,"RequestedBy":0}"#);
+    check::<NodeDrainStatus>(r#"{"Status":10,"status":6}"#, r#"{"Status":6,"RequestedBy":0}"#);
 }
 
 #[test]
@@ -148,9 +150,9 @@ fn numbers_out_of_range_are_named_with_what_is_accepted() {
     let requesters = "0 unset, 1 NONE, 2 DEVICEOP, 3 UPDATE";
     check_field::<NodeDrainRequest>(r#"{"RequestedBy":4}"#, "RequestedBy", "4 is out of range", requesters);
     let counters = "a whole number from 0 to 4294967295";
-    check_field::<DeviceOpsCmd>(r#"{"Counter":4294967296}"#, "Counter", "number 4294967296", counters);
-    check_field::<DeviceOpsCmd>(r#"{"Counter":-1}"#, "Counter", "number -1", counters);
-    check_field::<DeviceOpsCmd>(r#"{"Counter":2.0}"#, "Counter", "number 2.0", counters);
+    check_field::<DeviceOpsCmd>(r#"{"Counter":4294967296}"#, "Counter", "integer `4294967296`", counters);
+    check_field::<DeviceOpsCmd>(r#"{"Counter":-1}"#, "Counter", "integer `-1`", counters);
+    check_field::<DeviceOpsCmd>(r#"{"Counter":2.0}"#, "Counter", "floating point `2.0`", counters);
 }
 
 #[test]
@@ -158,7 +160,7 @@ fn values_of_the_wrong_type_are_named_with_what_is_accepted() {
     let statuses = format!("one of the integers {STATUSES}");
     check_field::<NodeDrainStatus>(r#"{"Status":"5"}"#, "Status", r#"string "5""#, &statuses);
     check_field::<NodeDrainStatus>(r#"{"Status":5.5}"#, "Status", "floating point `5.5`", &statuses);
-    check_field::<NodeDrainRequest>(r#"{"Context":7}"#, "Context", "number 7", "a string");
+    check_field::<NodeDrainRequest>(r#"{"Context":7}"#, "Context", "integer `7`", "a string");
     check_field::<DeviceOpsCmd>(
         r#"{"DesiredState":"no"}"#,
         "DesiredState",
@@ -175,10 +177,13 @@ fn values_of_the_wrong_type_are_named_with_what_is_accepted() {
     );
     let members = "yes, no, unknown";
     check_field::<NodeDrainReport>(r#"{"Member":"perhaps"}"#, "Member", r#"string "perhaps""#, members);
-    check_field::<NodeDrainReport>(r#"{"Member":1}"#, "Member", "number 1", members);
-    check_field::<NodeDrainReport>(r#"{"Member":{"yes":1}}"#, "Member.yes", "number 1", "nothing");
+    check_field::<NodeDrainReport>(r#"{"Member":1}"#, "Member", "integer `1`", members);
+    check_field::<NodeDrainReport>(r#"{"Member":{"yes":1}}"#, "Member.yes", "integer `1`", "nothing");
     check_field::<NodeDrainReport>(r#"{"Slot":[]}"#, "Slot", "sequence", "an object");
+    check_field::<NodeDrainReport>(r#"{"Slot":7}"#, "Slot", "integer `7`", "an object");
     check_field::<NodeDrainReport>(r#"{"Pods":{}}"#, "Pods", "map", "a list");
+    check_field::<NodeDrainReport>(r#"{"Requests":[[9]]}"#, "Requests[0]", "sequence", "an object");
+    check_field::<ConfigItemValueMap>(r#"{"GlobalSettings":[]}"#, "GlobalSettings", "sequence", "an object");
 }
 
 #[test]
@@ -232,7 +237,7 @@ fn enums_with_content_newtypes_and_tuples_survive() {
         check::<Shapes>(text, text);
     }
     check::<Shapes>(
-        r#"{"phase":{"Draining":{"ATTEMPT":3,"deadlinems":4,"more":null}},"INNER":null}"#,
+        r#"{"phase":{"Draining":{"Attempt":3,"DeadlineMs":4,"more":null}},"INNER":null}"#,
         r#"{"Phase":{"Draining":{"Attempt":3,"DeadlineMs":4}},"ByName":{},"Pair":null,"Inner":""}"#,
     );
     check_field::<Shapes>(
@@ -242,6 +247,24 @@ fn enums_with_content_newtypes_and_tuples_survive() {
         "a whole number from 0 to 4294967295",
     );
     check_field::<Shapes>(r#"{"Phase":{}}"#, "Phase", "map", "Idle, Attempt, Waiting, Draining");
+    let two = r#"{"Phase":{"Attempt":1,"Idle":null}}"#;
+    check_field::<Shapes>(two, "Phase", "map", "Idle, Attempt, Waiting, Draining");
+}
+
+/// Only our own records have such variants; a value that is missing in one must not become a zero.
+#[test]
+fn content_of_a_variant_is_complete_and_unambiguous() {
+    for (content, found, accepted) in [
+        (r#"{"Attempt":3}"#, "there is no DeadlineMs", "an object with the field DeadlineMs"),
+        (r#"{"Attempt":null,"DeadlineMs":4}"#, "there is no Attempt", "an object with the field Attempt"),
+        (r#"{"attempt":3,"DeadlineMs":4}"#, "there is no Attempt", "an object with the field Attempt"),
+        (r#"{"Attempt":3,"Attempt":4,"DeadlineMs":5}"#, "duplicate field `Attempt`", "another value"),
+        ("null", "there is no Attempt", "an object with the field Attempt"),
+        ("[3,4]", "sequence", "an object"),
+    ] {
+        let text = format!(r#"{{"Phase":{{"Draining":{content}}}}}"#);
+        check_field::<Shapes>(&text, "Phase.Draining", found, accepted);
+    }
 }
 
 #[test]

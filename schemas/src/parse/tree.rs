@@ -1,32 +1,19 @@
-//! A JSON value in which the fields of an object keep their order and repetitions, so that "the last one counts" is
-//! also true for repeated names that differ in letter case.
+//! A JSON value in which the fields of an object keep their order and repetitions: Go's rules about repeated names
+//! need both, and `serde_json::Value` keeps neither.
 
-use std::fmt;
+use std::{fmt, iter};
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::Number;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 pub(super) enum Tree {
     Null,
     Bool(bool),
-    Number(Number),
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
     Text(String),
     List(Vec<Self>),
     Object(Vec<(String, Self)>),
-}
-
-impl Tree {
-    /// The kind of this value, for error messages.
-    pub(super) const fn kind(&self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Bool(_) => "a boolean",
-            Self::Number(_) => "a number",
-            Self::Text(_) => "a string",
-            Self::List(_) => "a list",
-            Self::Object(_) => "an object",
-        }
-    }
 }
 
 impl<'de> Deserialize<'de> for Tree {
@@ -37,8 +24,25 @@ impl<'de> Deserialize<'de> for Tree {
 
 struct TreeVisitor;
 
+/// Defines the methods for the values that have no parts.
+macro_rules! leaves {
+    ($($method:ident($type:ty) $variant:ident;)*) => {$(
+        fn $method<E>(self, value: $type) -> Result<Tree, E> {
+            Ok(Tree::$variant(value.into()))
+        }
+    )*};
+}
+
 impl<'de> Visitor<'de> for TreeVisitor {
     type Value = Tree;
+
+    leaves! {
+        visit_bool(bool) Bool;
+        visit_u64(u64) Unsigned;
+        visit_i64(i64) Signed;
+        visit_f64(f64) Float;
+        visit_str(&str) Text;
+    }
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("JSON")
@@ -48,43 +52,11 @@ impl<'de> Visitor<'de> for TreeVisitor {
         Ok(Tree::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
-        Ok(Tree::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
-        Ok(Tree::Number(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
-        Ok(Tree::Number(value.into()))
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Tree, E> {
-        Number::from_f64(value).map(Tree::Number).ok_or_else(|| E::custom("a number that is not finite"))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
-        Ok(Tree::Text(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Tree, E> {
-        Ok(Tree::Text(value))
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Tree::List(list))
+        iter::from_fn(|| items.next_element().transpose()).collect::<Result<_, _>>().map(Tree::List)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Tree, A::Error> {
-        let mut fields = Vec::new();
-        while let Some(entry) = entries.next_entry()? {
-            fields.push(entry);
-        }
-        Ok(Tree::Object(fields))
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Tree, A::Error> {
+        iter::from_fn(|| fields.next_entry().transpose()).collect::<Result<_, _>>().map(Tree::Object)
     }
 }
