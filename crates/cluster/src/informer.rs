@@ -25,10 +25,10 @@ pub(crate) use shared::SharedWatches;
 /// An informer has three watches: the Node, the pods bound to it, and all PodDisruptionBudgets; six calls until the
 /// first snapshot. Changes of pods on other nodes cost nothing.
 ///
-/// As soon as one of the pods has a claim, five more watches begin and stay, ten calls: PersistentVolumeClaims,
-/// PersistentVolumes, VolumeAttachments, CSIDrivers, and all Nodes. No snapshot is published until each of the first
-/// three has listed once, or was refused by the server for 30 s without a break, because a pod with volumes must not
-/// look like one without. Objects that were listed once stay known, whatever the server refuses later.
+/// As soon as one of the pods has a claim, two more watches begin and stay, four calls: VolumeAttachments and all Nodes;
+/// and each claim of the pods, its volume and the volume's CSI driver are read once, by name. No snapshot is published
+/// until the claims are read and the attachments listed, or refused by the server for 30 s without a break, because a pod
+/// with volumes must not look like one without. What is known once stays known, whatever the server refuses later.
 ///
 /// The informers of one [`crate::Drainer`] share all watches but those of the Node and its pods.
 #[derive(Debug)]

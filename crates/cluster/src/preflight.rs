@@ -226,10 +226,10 @@ fn needed<'a>(node: Option<&'a str>, map: Option<&'a SlotMap>, map_name: &'a str
         Right::of("list", "policy", "poddisruptionbudgets"),
         Right::of("watch", "policy", "poddisruptionbudgets"),
         Right::of("get", "apps", "daemonsets"),
-        Right::of("list", "", "persistentvolumeclaims"),
-        Right::of("list", "", "persistentvolumes"),
+        Right::of("get", "", "persistentvolumeclaims"),
+        Right::of("get", "", "persistentvolumes"),
         Right::of("list", "storage.k8s.io", "volumeattachments"),
-        Right::of("list", "storage.k8s.io", "csidrivers"),
+        Right::of("get", "storage.k8s.io", "csidrivers"),
     ];
     if let Some(map) = map {
         let of_slots =

@@ -1,6 +1,6 @@
 //! Snapshots of a node that are listed directly from the server: relists for drains, full snapshots for plans.
 
-mod volumes;
+pub(crate) mod volumes;
 
 use std::collections::BTreeSet;
 

@@ -59,11 +59,6 @@ impl<V: PartialEq> Store<V> {
         self.current.iter().flat_map(BTreeMap::values)
     }
 
-    /// The object with this name.
-    pub(crate) fn get(&self, key: &Key) -> Option<&V> {
-        self.current.as_ref()?.get(key)
-    }
-
     /// The names of the objects that are equal to this value.
     pub(crate) fn keys_of(&self, value: &V) -> impl Iterator<Item = &Key> {
         let all = self.current.iter().flatten();

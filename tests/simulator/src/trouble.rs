@@ -227,7 +227,7 @@ const REFUSED: [(&str, &str); 6] = [
     ("create", "pods/eviction"),
     ("watch", "pods"),
     ("list", "pods"),
-    ("watch", "persistentvolumeclaims"),
+    ("get", "persistentvolumeclaims"),
     ("list", "volumeattachments"),
 ];
 
@@ -296,7 +296,7 @@ pub(crate) fn draw_for_an_attempt() -> (u64, Trouble, Option<u64>) {
     let refused = |verb, resource| Trouble::Fault(verb, resource, draw_refusal(verb, resource), 1);
     match below(5) {
         0 => (0, refused("create", "pods/eviction"), None),
-        1 => (0, refused("watch", "persistentvolumeclaims"), None),
+        1 => (0, refused("get", "persistentvolumeclaims"), None),
         2 => (kernel::below(8 * SECOND), Trouble::Fault("get", "nodes", unavailable(), 1), None),
         3 => {
             let missing = answer(404, "404 page not found");
@@ -320,8 +320,8 @@ fn draw_early() -> Trouble {
         return Trouble::Lasts("list", resource, forbidden("list", resource));
     }
     let (verb, resource) = pick(&[
-        ("list", "persistentvolumeclaims"),
-        ("list", "persistentvolumes"),
+        ("get", "persistentvolumeclaims"),
+        ("get", "persistentvolumes"),
         ("list", "volumeattachments"),
     ]);
     let effect = match below(3) {

@@ -645,7 +645,7 @@ async fn sixty_nodes_with_volumes_are_drained_at_a_time_over_http_2() {
     let outcomes = soon(join_all(drains)).await;
     assert!(outcomes.iter().all(|outcome| *outcome == Ok(drain::Outcome::Drained)), "{outcomes:?}");
     // A few connections; more if a handshake takes longer than other requests wait for it. There are over 120 watches: two
-    // for each node, and six that all drains share.
+    // for each node, and three that all drains share.
     let opened = connections.load(Ordering::Relaxed);
     assert!((2..5 * NODES).contains(&opened), "{opened} connections");
 }

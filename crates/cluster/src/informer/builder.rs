@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use drain::{BudgetView, Snapshot};
+use drain::storage::Storage;
+use drain::{BudgetView, PodView, Snapshot};
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -17,6 +18,7 @@ use crate::clock::Clock;
 use crate::daemon_sets::DaemonSetRef;
 use crate::failure::ApiFailure;
 use crate::node_facts::NodeFacts;
+use crate::relist::volumes;
 use crate::store::Store;
 use crate::views::PodFacts;
 use crate::watches::WatchError;
@@ -56,6 +58,8 @@ pub(super) struct SnapshotBuilder {
     /// DaemonSets that are being asked for, by UID.
     asking: BTreeSet<String>,
     questions: JoinSet<String>,
+    /// The read of claims and volumes by name that is in flight.
+    reads: JoinSet<Result<Storage, ApiFailure>>,
     snapshots: watch::Sender<Option<Arc<Snapshot>>>,
     health: watch::Sender<Health>,
 }
@@ -81,6 +85,7 @@ impl SnapshotBuilder {
             has_changed: false,
             asking: BTreeSet::new(),
             questions: JoinSet::new(),
+            reads: JoinSet::new(),
             snapshots,
             health,
         }
@@ -98,6 +103,7 @@ impl SnapshotBuilder {
                     self.has_changed = true;
                     true
                 }
+                Some(Ok(read)) = self.reads.join_next() => self.learn(read),
                 _ = checks.tick() => self.count_refusals(),
             };
             self.ask_for_owners();
@@ -127,13 +133,7 @@ impl SnapshotBuilder {
             Err(watch_error) => return self.note(source, watch_error),
         };
         if is_sign_of_life {
-            self.refusals.clear(source);
-            // No receiver waits for this change.
-            self.health.send_if_modified(|health| {
-                health.failing.remove(&source);
-                health.refused.remove(&source);
-                false
-            });
+            self.note_answer(source);
         }
         let Some(change) = change else { return false };
         let changed = match change {
@@ -150,6 +150,34 @@ impl SnapshotBuilder {
         changed
     }
 
+    /// Ends the failures of this source.
+    fn note_answer(&mut self, source: Source) {
+        self.refusals.clear(source);
+        // No receiver waits for this change.
+        self.health.send_if_modified(|health| {
+            health.failing.remove(&source);
+            health.refused.remove(&source);
+            false
+        });
+    }
+
+    /// Takes over what was read by name. True if it may change the snapshot.
+    fn learn(&mut self, read: Result<Storage, ApiFailure>) -> bool {
+        let Some(storage) = &mut self.storage else { return false };
+        let now = (self.clock)();
+        let (failure, is_refusal) = match read {
+            Ok(Storage { claims_unreadable: Some(text), .. }) => (ApiFailure::Denied { text }, true),
+            Ok(read) => {
+                storage.learn(read, now);
+                self.note_answer(Source::Claims);
+                return true;
+            }
+            Err(failure) => (failure, false),
+        };
+        storage.note_failure();
+        self.note(Source::Claims, WatchError { failure, is_refusal })
+    }
+
     /// Notes a failure of a watch. True if it changes the snapshot.
     fn note(&mut self, source: Source, watch_error: WatchError) -> bool {
         let WatchError { failure, is_refusal } = watch_error;
@@ -159,8 +187,8 @@ impl SnapshotBuilder {
         } else {
             self.refusals.clear(source);
         }
-        // The snapshot does not wait for these two: unknown is the safe assumption, and a later list counts at once.
-        let is_optional = is_refusal && matches!(source, Source::Drivers | Source::Peers);
+        // The snapshot does not wait for it: unknown is the safe assumption, and a later list counts at once.
+        let is_optional = is_refusal && source == Source::Peers;
         let storage = self.storage.as_mut().filter(|_| is_optional);
         let mut changed = storage.is_some_and(|storage| storage.refuse(source, &failure));
         changed |= self.count_refusals();
@@ -204,13 +232,21 @@ impl SnapshotBuilder {
         }
     }
 
-    /// Starts the watches of storage with the first claim.
+    /// Starts the watches of storage with the first claim, and reads by name what is not known of the pods' claims.
     fn ask_for_storage(&mut self, updates: &mut Updates) {
-        let has_claim = || self.pods.objects().any(|pod| !pod.view().claims.is_empty());
-        if self.storage.is_none() && has_claim() {
+        let with_claims = || self.pods.objects().map(PodFacts::view).filter(|pod| !pod.claims.is_empty());
+        if self.storage.is_none() && with_claims().next().is_some() {
             let storage = StorageStores::begin(&self.name, &self.shared, &self.cluster);
             updates.extend(storage.updates());
             self.storage = Some(storage);
+        }
+        let Some(storage) = self.storage.as_ref().filter(|_| self.reads.is_empty()) else { return };
+        if let Some((known, pause)) = storage.to_read(with_claims(), (self.clock)()) {
+            let (cluster, pods) = (self.cluster.clone(), with_claims().cloned().collect::<Vec<PodView>>());
+            self.reads.spawn(async move {
+                tokio::time::sleep(pause).await;
+                volumes::of_pods(&cluster, &pods, &known).await
+            });
         }
     }
 

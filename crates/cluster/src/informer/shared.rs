@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 
 use drain::BudgetView;
 use drain::policy::REFUSAL_TIMES;
-use drain::storage::{AttachmentView, ClaimView, VolumeView};
+use drain::storage::AttachmentView;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, stream};
 use kube::runtime::watcher::Event;
@@ -28,10 +28,7 @@ pub(crate) struct SharedWatches(pub(super) Arc<Slots>);
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     pub(super) budgets: Slot<BudgetView>,
-    pub(super) claims: Slot<ClaimView>,
-    pub(super) volumes: Slot<VolumeView>,
     pub(super) attachments: Slot<AttachmentView>,
-    pub(super) drivers: Slot<bool>,
     pub(super) peers: Slot<bool>,
 }
 

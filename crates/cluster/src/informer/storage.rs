@@ -1,33 +1,45 @@
-//! Store of all objects that the watches have shown about volumes.
+//! What is known of the volumes of the node's pods: their claims, volumes and drivers, which were read by name, and the
+//! watches on VolumeAttachments and Nodes.
+//!
+//! A watch would show the claims and volumes of the whole cluster. What they say that a decision needs does not change: a
+//! bound claim stays bound to its volume. So each is read once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use drain::PodView;
-use drain::storage::{AttachmentView, Attachments, ClaimView, Storage, VolumeView};
+use drain::storage::{AttachmentView, Attachments, ClaimView, Storage};
+use drain::{Moment, PodView, retry};
 use futures::stream::BoxStream;
 
 use super::shared::{SharedWatch, SharedWatches};
 use super::watching::{Source, Update};
 use crate::failure::ApiFailure;
 use crate::storage::{named_claims, without_attachments};
-use crate::store::{Key, Store};
+use crate::store::Key;
 use crate::wire::Cluster;
 
 /// Limit of claims that are remembered after their pods have gone. Above it, claims are forgotten that no pod of the
 /// node names any more and whose volume is not attached here.
 const MOST_REMEMBERED: usize = 1_000;
 
-/// The five watches of storage, and the objects that pods of the node have used since the watches began.
+/// Pause before a claim that is not bound, or a volume that could not be read, is read again.
+const INCOMPLETE: Duration = Duration::from_secs(30);
+
+/// The storage part of snapshots, and the watches that it comes from.
 #[derive(Debug)]
 pub(super) struct StorageStores {
     node: String,
-    claims: Watched<ClaimView>,
-    volumes: Watched<VolumeView>,
+    /// Claims, volumes and drivers of the pods that are or were on the node.
+    known: Storage,
+    /// A read was answered, or refused for long enough.
+    is_read: bool,
+    /// Number of reads in a row that have failed.
+    failures: u32,
+    /// What was not complete is read again from then on.
+    again: Moment,
     attachments: Watched<AttachmentView>,
-    drivers: Watched<bool>,
     peers: Watched<bool>,
-    used: Used,
 }
 
 /// One watch, and the refusal if it has not listed.
@@ -62,89 +74,106 @@ impl StorageStores {
     pub(super) fn begin(node: &str, shared: &SharedWatches, cluster: &Cluster) -> Self {
         Self {
             node: node.to_owned(),
-            claims: Watched::of(shared.claims(cluster)),
-            volumes: Watched::of(shared.volumes(cluster)),
+            known: Storage::default(),
+            is_read: false,
+            failures: 0,
+            again: Moment(0),
             attachments: Watched::of(shared.attachments(cluster)),
-            drivers: Watched::of(shared.drivers(cluster)),
             peers: Watched::of(shared.peers(cluster)),
-            used: Used::default(),
         }
     }
 
-    pub(super) fn updates(&self) -> [BoxStream<'static, Update>; 5] {
-        [
-            self.claims.watch.updates(Source::Claims),
-            self.volumes.watch.updates(Source::Volumes),
-            self.attachments.watch.updates(Source::Attachments),
-            self.drivers.watch.updates(Source::Drivers),
-            self.peers.watch.updates(Source::Peers),
-        ]
+    pub(super) fn updates(&self) -> [BoxStream<'static, Update>; 2] {
+        [self.attachments.watch.updates(Source::Attachments), self.peers.watch.updates(Source::Peers)]
+    }
+
+    /// What is known, if something has to be read by name: a claim of these pods, or its volume; and the pause before
+    /// that.
+    pub(super) fn to_read<'a>(
+        &self,
+        pods: impl IntoIterator<Item = &'a PodView>,
+        now: Moment,
+    ) -> Option<(Storage, Duration)> {
+        let claims: BTreeMap<(&str, &str), &str> = self
+            .known
+            .claims
+            .iter()
+            .map(|claim| ((claim.namespace.as_str(), claim.name.as_str()), claim.volume.as_str()))
+            .collect();
+        let volumes: BTreeSet<&str> = self.known.volumes.iter().map(|volume| volume.name.as_str()).collect();
+        let is_again = self.again <= now;
+        let is_due = |(namespace, name): &Key| match claims.get(&(namespace.as_str(), name.as_str())) {
+            None => true,
+            Some(volume) => is_again && !volumes.contains(volume),
+        };
+        let pause = || match self.failures {
+            0 => Duration::ZERO,
+            failures => retry::pause(failures, None, &self.node),
+        };
+        named_claims(pods).iter().any(is_due).then(|| (self.known.clone(), pause()))
+    }
+
+    /// Takes over what was read by name for these pods.
+    pub(super) fn learn(&mut self, read: Storage, now: Moment) {
+        let key = |claim: &ClaimView| (claim.namespace.clone(), claim.name.clone());
+        let mut claims: BTreeMap<Key, ClaimView> =
+            std::mem::take(&mut self.known.claims).into_iter().map(|claim| (key(&claim), claim)).collect();
+        claims.extend(read.claims.into_iter().map(|claim| (key(&claim), claim)));
+        self.known.claims = claims.into_values().collect();
+        self.known.volumes.extend(read.volumes);
+        self.known.volumes.sort_by(|a, b| a.name.cmp(&b.name));
+        self.known.volumes.dedup_by(|a, b| a.name == b.name);
+        self.known.drivers_without_attach.extend(read.drivers_without_attach);
+        self.known.drivers_without_attach.sort();
+        self.known.drivers_without_attach.dedup();
+        self.known.claims_unreadable = None;
+        (self.is_read, self.failures, self.again) = (true, 0, now + INCOMPLETE);
+    }
+
+    /// Notes that a read by name has failed.
+    pub(super) fn note_failure(&mut self) {
+        self.failures = self.failures.saturating_add(1);
     }
 
     /// Notes that the objects of this watch have changed: it has listed, whatever was refused before.
     pub(super) fn note_change(&mut self, source: Source) {
         match source {
-            Source::Claims => self.claims.refusal = None,
-            Source::Volumes => self.volumes.refusal = None,
             Source::Attachments => self.attachments.refusal = None,
-            Source::Drivers => self.drivers.refusal = None,
             Source::Peers => self.peers.refusal = None,
-            Source::Node | Source::Pods | Source::Budgets => {}
+            Source::Node | Source::Pods | Source::Budgets | Source::Claims => {}
         }
     }
 
-    /// Notes that the server has refused this watch for long enough. True if that changes the content.
+    /// Notes that the server has refused this for long enough. True if that changes the content.
     pub(super) fn refuse(&mut self, source: Source, failure: &ApiFailure) -> bool {
         match source {
-            Source::Claims => self.claims.refuse(failure),
-            Source::Volumes => self.volumes.refuse(failure),
+            // What is known stays known: a pod whose claims are not known is not evicted.
+            Source::Claims if self.is_read && self.known.claims_unreadable.is_none() => false,
+            Source::Claims => {
+                let text = Some(failure.text().to_owned());
+                self.is_read = true;
+                std::mem::replace(&mut self.known.claims_unreadable, text.clone()) != text
+            }
             Source::Attachments => self.attachments.refuse(failure),
-            Source::Drivers => self.drivers.refuse(failure),
             Source::Peers => self.peers.refuse(failure),
             Source::Node | Source::Pods | Source::Budgets => false,
         }
     }
 
-    /// True once claims, volumes and attachments have each been listed or refused for long enough. The other two are not
-    /// waited for: an unknown driver counts as one that attaches, and whether another node takes pods only decides
-    /// whether a volume is waited for there.
+    /// True once claims and attachments were each read or refused for long enough. Nodes are not waited for: whether
+    /// another one takes pods only decides whether a volume is waited for there.
     pub(super) fn is_settled(&self) -> bool {
-        self.claims.is_settled() && self.volumes.is_settled() && self.attachments.is_settled()
+        self.is_read && self.attachments.is_settled()
     }
 
     /// The storage part of a snapshot, for these pods and those that were here before.
     pub(super) fn view(&mut self, pods: &[PodView]) -> Storage {
-        self.used.see(pods, &self.claims.watch.read(), &self.volumes.watch.read());
-        self.used.forget(pods, &self.node, self.attachments.watch.read().objects(), MOST_REMEMBERED);
+        self.forget(pods, MOST_REMEMBERED);
         Storage {
-            claims_unreadable: self.claims.refusal.as_ref().map(|failure| failure.text().to_owned()),
-            claims: self.claims(),
-            volumes: self.used.volumes.values().flatten().cloned().collect(),
-            drivers_without_attach: self
-                .drivers
-                .watch
-                .read()
-                .keys_of(&true)
-                .map(|(_, name)| name.clone())
-                .collect(),
             attachments: self.attachments(),
-            missing_volumes: Vec::new(),
             peer_takes_pods: self.peer_takes_pods(),
+            ..self.known.clone()
         }
-    }
-
-    /// The claims that pods name or have named; a claim that was never seen counts as not bound.
-    fn claims(&self) -> Vec<ClaimView> {
-        let is_listed = self.claims.watch.read().is_synced();
-        let missing = |(namespace, name): &Key| ClaimView {
-            namespace: namespace.clone(),
-            name: name.clone(),
-            ..ClaimView::default()
-        };
-        let view = |(key, claim): (&Key, &Option<ClaimView>)| {
-            claim.clone().or_else(|| is_listed.then(|| missing(key)))
-        };
-        self.used.claims.iter().filter_map(view).collect()
     }
 
     /// The attachments to this node, and to any node those of volumes that its pods use or have used.
@@ -152,7 +181,8 @@ impl StorageStores {
         if let Some(failure) = &self.attachments.refusal {
             return without_attachments(failure);
         }
-        let is_used = |volume: &String| self.used.volumes.contains_key(volume);
+        let used: BTreeSet<&str> = self.known.claims.iter().map(|claim| claim.volume.as_str()).collect();
+        let is_used = |volume: &String| used.contains(volume.as_str());
         let is_wanted = |attachment: &&AttachmentView| {
             attachment.node == self.node || attachment.volume.as_ref().is_some_and(is_used)
         };
@@ -163,66 +193,22 @@ impl StorageStores {
         let peers = self.peers.watch.read();
         peers.is_synced().then(|| peers.keys_of(&true).any(|(_, name)| *name != self.node))
     }
-}
 
-/// Objects that pods of the node name or have named, in their present or last known state. Watches are not
-/// synchronized, so a claim may seem gone while its pod is still there.
-#[derive(Debug, Default)]
-struct Used {
-    /// `None` if the claim was never seen.
-    claims: BTreeMap<Key, Option<ClaimView>>,
-    volumes: BTreeMap<String, Option<VolumeView>>,
-}
-
-impl Used {
-    fn see(&mut self, pods: &[PodView], claims: &Store<ClaimView>, volumes: &Store<VolumeView>) {
-        for key in named_claims(pods) {
-            self.claims.entry(key).or_default();
-        }
-        for (key, known) in &mut self.claims {
-            refresh(known, claims.get(key));
-            let volume = known.as_ref().map(|claim| claim.volume.as_str()).filter(|name| !name.is_empty());
-            if let Some(volume) = volume
-                && !self.volumes.contains_key(volume)
-            {
-                self.volumes.insert(volume.to_owned(), None);
-            }
-        }
-        for (name, known) in &mut self.volumes {
-            refresh(known, volumes.get(&(String::new(), name.clone())));
-        }
-    }
-
-    /// Forgets objects that are not in use any more, if there are too many.
-    fn forget<'a>(
-        &mut self,
-        pods: &[PodView],
-        node: &str,
-        attachments: impl Iterator<Item = &'a AttachmentView>,
-        most: usize,
-    ) {
-        if self.claims.len().max(self.volumes.len()) <= most {
+    /// Forgets what is not in use any more, if it is too much.
+    fn forget(&mut self, pods: &[PodView], most: usize) {
+        if self.known.claims.len().max(self.known.volumes.len()) <= most {
             return;
         }
         let named = named_claims(pods);
-        let here = attachments.filter(|attachment| attachment.node == node);
+        let attachments = self.attachments.watch.read();
+        let here = attachments.objects().filter(|attachment| attachment.node == self.node);
         let attached: BTreeSet<&str> = here.filter_map(|attachment| attachment.volume.as_deref()).collect();
-        let is_attached = |volume: &str| attached.contains(volume);
-        self.claims.retain(|key, claim| {
-            named.contains(key) || claim.as_ref().is_some_and(|claim| is_attached(&claim.volume))
+        self.known.claims.retain(|claim| {
+            let key = (claim.namespace.clone(), claim.name.clone());
+            named.contains(&key) || attached.contains(claim.volume.as_str())
         });
-        let bound: BTreeSet<&str> =
-            self.claims.values().flatten().map(|claim| claim.volume.as_str()).collect();
-        self.volumes.retain(|name, _| is_attached(name) || bound.contains(name.as_str()));
-    }
-}
-
-/// Keeps the newest object that was seen.
-fn refresh<V: Clone + PartialEq>(known: &mut Option<V>, seen: Option<&V>) {
-    if let Some(seen) = seen
-        && known.as_ref() != Some(seen)
-    {
-        *known = Some(seen.clone());
+        let bound: BTreeSet<&str> = self.known.claims.iter().map(|claim| claim.volume.as_str()).collect();
+        self.known.volumes.retain(|volume| bound.contains(volume.name.as_str()));
     }
 }
 

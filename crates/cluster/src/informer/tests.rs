@@ -88,13 +88,11 @@ async fn storage_is_watched_from_the_first_claim_on() {
     attach(&fake, "vol-x", "edge-b");
     let mut informer = Informer::start(&cluster, "edge-a");
     assert_eq!(soon(informer.changed()).await.storage, Storage::default());
-    driver(&fake, "nfs.csi", false);
-    driver(&fake, "csi.bench", true);
     pod_with_volume(&fake, "db");
     let has_db = |snapshot: &Snapshot| snapshot.pods.iter().any(|pod| pod.id.name == "db");
     let snapshot = seen(&mut informer, has_db).await;
-    let mut expected = Storage { drivers_without_attach: vec!["nfs.csi".to_owned()], ..storage_of("db") };
-    // Drivers and other nodes are not waited for.
+    let mut expected = storage_of("db");
+    // Other nodes are not waited for.
     assert_eq!(
         snapshot.storage.attachments, expected.attachments,
         "there in the first snapshot that shows the pod"
@@ -180,19 +178,19 @@ async fn what_is_not_shown_counts_as_unknown() {
     let (fake, cluster) = still_cluster();
     pod_with_volume(&fake, "db");
     let known = storage_of("db");
-    let needed = "needs the right to `list` `persistentvolumeclaims`";
+    let needed = "needs the right to `get` `persistentvolumeclaims`";
     let without_claims = Storage { claims: vec![], volumes: vec![], ..known.clone() };
     let cases = [
-        ("persistentvolumeclaims", without_claims, true),
-        ("persistentvolumes", Storage { volumes: vec![], ..known.clone() }, true),
-        ("csidrivers", known.clone(), false),
-        ("nodes", Storage { peer_takes_pods: None, ..known }, false),
+        ("get", "persistentvolumeclaims", without_claims, true),
+        ("get", "persistentvolumes", Storage { volumes: vec![], ..known.clone() }, false),
+        ("get", "csidrivers", known.clone(), false),
+        ("list", "nodes", Storage { peer_takes_pods: None, ..known }, false),
     ];
-    for (resource, expected, is_told) in cases {
-        let denied = Effect::Answer(Reply::forbidden("edge", "list", resource, "", ""));
+    for (verb, resource, expected, is_told) in cases {
+        let denied = Effect::Answer(Reply::forbidden("edge", verb, resource, "", ""));
         // The Node itself is listed first.
         let listed_before = u32::from(resource == "nodes");
-        fake.faults().add(Fault::on("list", resource, denied).after(listed_before).always());
+        fake.faults().add(Fault::on(verb, resource, denied).after(listed_before).always());
         let mut informer = hasty_informer(&cluster);
         // The list of other nodes is not waited for.
         let expects_peers = resource != "nodes";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drain::BudgetView;
-use drain::storage::{AttachmentView, ClaimView, VolumeView};
+use drain::storage::AttachmentView;
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
 use kube::runtime::watcher::{Config, Event};
@@ -13,24 +13,21 @@ use super::shared::{SharedWatch, SharedWatches, Tidings};
 use crate::node_facts::{NodeFacts, takes_pods};
 use crate::objects::{Budget, Node, Pod};
 use crate::operation::is_name;
-use crate::storage::{
-    Attachment, Claim, Driver, Volume, attachment_view, claim_view, never_attaches, volume_view,
-};
+use crate::storage::{Attachment, attachment_view};
 use crate::store::Key;
 use crate::views::{PodFacts, budget_view};
 use crate::watches::{Told, WatchError, follow, trimmed};
 use crate::wire::Cluster;
 
-/// The name of a watch.
+/// The name of a watch, or of what is read by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     Node,
     Pods,
     Budgets,
+    /// Claims, volumes and drivers, which are read by name.
     Claims,
-    Volumes,
     Attachments,
-    Drivers,
     Peers,
 }
 
@@ -60,9 +57,7 @@ impl Source {
             Self::Pods => "pods",
             Self::Budgets => "poddisruptionbudgets",
             Self::Claims => "persistentvolumeclaims",
-            Self::Volumes => "persistentvolumes",
             Self::Attachments => "volumeattachments",
-            Self::Drivers => "csidrivers",
         }
     }
 }
@@ -86,25 +81,10 @@ impl SharedWatches {
         self.0.budgets.join(|| tidings::<Budget, _>(cluster, Config::default(), Source::Budgets, budget_view))
     }
 
-    pub(super) fn claims(&self, cluster: &Cluster) -> Arc<SharedWatch<ClaimView>> {
-        self.0.claims.join(|| tidings::<Claim, _>(cluster, Config::default(), Source::Claims, claim_view))
-    }
-
-    pub(super) fn volumes(&self, cluster: &Cluster) -> Arc<SharedWatch<VolumeView>> {
-        self.0.volumes.join(|| tidings::<Volume, _>(cluster, Config::default(), Source::Volumes, volume_view))
-    }
-
     pub(super) fn attachments(&self, cluster: &Cluster) -> Arc<SharedWatch<AttachmentView>> {
         self.0.attachments.join(|| {
             tidings::<Attachment, _>(cluster, Config::default(), Source::Attachments, attachment_view)
         })
-    }
-
-    /// By name: true if the driver never attaches.
-    pub(super) fn drivers(&self, cluster: &Cluster) -> Arc<SharedWatch<bool>> {
-        self.0
-            .drivers
-            .join(|| tidings::<Driver, _>(cluster, Config::default(), Source::Drivers, never_attaches))
     }
 
     /// All Nodes by name: true if the node takes pods.

@@ -56,7 +56,7 @@ pub(super) async fn attachments(
 
 /// Reads the volumes to which the claims of these pods are bound: at most two calls for each claim that `known` does
 /// not show as bound, and one for each CSI driver. Attachments are not read.
-pub(super) async fn of_pods(
+pub(crate) async fn of_pods(
     cluster: &Cluster,
     pods: &[PodView],
     known: &Storage,

@@ -13,11 +13,11 @@ const NEEDED: &[(&str, &str, &[&str])] = &[
     ("", "pods/eviction", &["create"]),
     ("policy", "poddisruptionbudgets", &["list", "watch"]),
     ("apps", "daemonsets", &["get"]),
-    ("", "persistentvolumeclaims", &["list", "watch"]),
-    ("", "persistentvolumes", &["list", "watch"]),
+    ("", "persistentvolumeclaims", &["get"]),
+    ("", "persistentvolumes", &["get"]),
     ("coordination.k8s.io", "leases", &["get"]),
     ("", "configmaps", &["get", "list", "watch", "create", "patch"]),
-    ("storage.k8s.io", "csidrivers", &["list", "watch"]),
+    ("storage.k8s.io", "csidrivers", &["get"]),
     ("storage.k8s.io", "volumeattachments", &["list", "watch"]),
 ];
 
@@ -58,7 +58,7 @@ impl Target {
 
     /// Waits until the authorizer knows the roles: it learns of them by watches, a little later.
     async fn until_granted(&self, user: &str) -> Result<()> {
-        let attributes = json!({"verb": "watch", "group": "storage.k8s.io", "resource": "csidrivers"});
+        let attributes = json!({"verb": "get", "group": "storage.k8s.io", "resource": "csidrivers"});
         let review = json!({"spec": {"user": user, "resourceAttributes": attributes}});
         let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
         loop {

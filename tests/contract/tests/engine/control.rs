@@ -89,7 +89,7 @@ async fn until_all_watch(scene: &Scene<'_>) -> Result<()> {
         let asked = scene.client.asked()?;
         let has_claims = asked.iter().any(|asked| asked.resource == "persistentvolumeclaims");
         let watches = asked.iter().filter(|asked| asked.verb == "watch").count();
-        if watches >= if has_claims { 8 } else { 3 } {
+        if watches >= if has_claims { 5 } else { 3 } {
             return Ok(());
         }
         tokio::task::yield_now().await;

@@ -32,20 +32,18 @@ const OF_ANY: [(&str, &str, usize); 9] = [
 /// Additional requests for each DaemonSet with a pod on the node.
 const OF_A_DAEMON_SET: (&str, &str, usize) = ("get", "daemonsets", 1);
 
-/// Additional requests if there is any claim, whatever the number of claims: five more watches list first (one page for
-/// each 500 objects of the cluster). The other nodes are the fifth.
-const OF_VOLUMES: [(&str, &str, usize); 10] = [
-    ("list", "persistentvolumeclaims", 1),
-    ("watch", "persistentvolumeclaims", 1),
-    ("list", "persistentvolumes", 1),
-    ("watch", "persistentvolumes", 1),
+/// Additional requests if there is any claim, whatever the number of claims: two more watches list first (one page for
+/// each 500 objects of the cluster), and the CSI driver of the volumes is read. The second watch is on the other nodes.
+const OF_VOLUMES: [(&str, &str, usize); 5] = [
     ("list", "volumeattachments", 1),
     ("watch", "volumeattachments", 1),
-    ("list", "csidrivers", 1),
-    ("watch", "csidrivers", 1),
     ("list", "nodes", 1),
     ("watch", "nodes", 1),
+    ("get", "csidrivers", 1),
 ];
+
+/// Additional requests for each claim, which is read once, as its volume is.
+const OF_A_CLAIM: [&str; 2] = ["persistentvolumeclaims", "persistentvolumes"];
 
 type Counts = BTreeMap<(String, String), usize>;
 
@@ -84,15 +82,19 @@ pub(crate) async fn a_drain_without_volumes_costs_one_request_for_each_pod_and_t
     Ok(())
 }
 
-pub(crate) async fn a_drain_with_volumes_costs_ten_more(target: &Target) -> Result<()> {
+pub(crate) async fn a_drain_with_volumes_costs_two_more_for_each_claim_and_five(
+    target: &Target,
+) -> Result<()> {
     const PODS: usize = 10;
     let scene = Scene::new(target, "counts").await?;
     let disks = Disks::new(&scene.place).await?;
     for number in 0..PODS {
         disks.pod_with_disk(&format!("pod-{number}"), Kubelet::Quick).await?;
     }
-    let expected = sum(OF_ANY.into_iter().chain(OF_VOLUMES).chain([("create", "pods/eviction", PODS)]));
-    assert_eq!(expected.values().sum::<usize>(), PODS + 21);
+    let of_claims = OF_A_CLAIM.map(|resource| ("get", resource, PODS));
+    let evictions = ("create", "pods/eviction", PODS);
+    let expected = sum(OF_ANY.into_iter().chain(OF_VOLUMES).chain(of_claims).chain([evictions]));
+    assert_eq!(expected.values().sum::<usize>(), 3 * PODS + 16);
     assert_eq!(count(&scene).await?, expected);
     Ok(())
 }

@@ -72,7 +72,7 @@ contract::cases! {only_fake, contract::run, contract::Target::fake, {
     }
     counts {
         a_drain_without_volumes_costs_one_request_for_each_pod_and_twelve,
-        a_drain_with_volumes_costs_ten_more,
+        a_drain_with_volumes_costs_two_more_for_each_claim_and_five,
     }
     hanging {
         a_proof_that_is_never_answered_is_asked_for_again,
@@ -82,8 +82,7 @@ contract::cases! {only_fake, contract::run, contract::Target::fake, {
         watches_that_fall_silent_are_made_up_for_by_relists,
     }
     knowledge {
-        claims_that_are_never_listed_are_read_by_name,
-        drivers_that_are_never_listed_hide_no_volume,
+        a_driver_that_cannot_be_read_hides_no_volume,
         a_drain_that_can_never_know_volumes_fails_and_says_why,
     }
 }}
@@ -91,7 +90,7 @@ contract::cases! {only_fake, contract::run, contract::Target::fake, {
 // A large cluster takes some time.
 contract::cases! {only_fake_large, contract::run, contract::Target::fake, {
     knowledge {
-        a_pod_with_a_claim_waits_for_a_long_list_of_claims,
+        a_pod_with_a_claim_waits_until_its_claim_is_read,
     }
 }}
 

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
 use drain::Moment;
-use drain::storage::Attachments;
+use drain::storage::{Attachments, Storage};
 use futures::stream::{SelectAll, pending};
 use kube::runtime::watcher::Event;
 use serde_json::json;
@@ -35,6 +35,10 @@ impl Bench {
     fn tell(&mut self, source: Source, change: Result<WatchEvent, WatchError>) -> bool {
         let changed =
             self.builder.apply(Update { source, is_sign_of_life: change.is_ok(), change: change.map(Some) });
+        self.go_on(changed)
+    }
+
+    fn go_on(&mut self, changed: bool) -> bool {
         self.builder.ask_for_storage(&mut self.updates);
         if changed {
             self.builder.publish();
@@ -44,24 +48,33 @@ impl Bench {
         is_new
     }
 
-    /// An empty list of a shared watch ends. True if there is a new snapshot.
+    /// An empty list of a shared watch ends, or a read by name finds nothing. True if there is a new snapshot.
     fn list(&mut self, source: Source) -> bool {
         let slots = &self.builder.shared.0;
         match source {
             Source::Budgets => slots.budgets.join(pending).show(Event::InitDone),
-            Source::Claims => slots.claims.join(pending).show(Event::InitDone),
-            Source::Volumes => slots.volumes.join(pending).show(Event::InitDone),
             Source::Attachments => slots.attachments.join(pending).show(Event::InitDone),
-            Source::Drivers => slots.drivers.join(pending).show(Event::InitDone),
             Source::Peers => slots.peers.join(pending).show(Event::InitDone),
+            Source::Claims => {
+                let changed = self.builder.learn(Ok(Storage::default()));
+                return self.go_on(changed);
+            }
             Source::Node | Source::Pods => panic!("not shared: {source:?}"),
         };
         self.tell(source, Ok(WatchEvent::Shared))
     }
 
     fn refuse(&mut self, source: Source, is_refusal: bool) -> bool {
-        let failure = ApiFailure::Denied { text: format!("no {source:?}") };
-        self.tell(source, Err(WatchError { failure, is_refusal }))
+        let text = format!("no {source:?}");
+        if source == Source::Claims {
+            let changed = self.builder.learn(if is_refusal {
+                Ok(Storage { claims_unreadable: Some(text), ..Storage::default() })
+            } else {
+                Err(ApiFailure::unreachable(text))
+            });
+            return self.go_on(changed);
+        }
+        self.tell(source, Err(WatchError { failure: ApiFailure::Denied { text }, is_refusal }))
     }
 
     fn pod(
@@ -92,21 +105,19 @@ fn key(name: &str) -> crate::store::Key {
     (String::new(), name.to_owned())
 }
 
-/// The watches of storage; the first three have to be known before a pod with a claim is shown.
-const STORAGE: [Source; 5] =
-    [Source::Claims, Source::Volumes, Source::Attachments, Source::Drivers, Source::Peers];
+/// The sources of storage; the first two have to be known before a pod with a claim is shown.
+const STORAGE: [Source; 3] = [Source::Claims, Source::Attachments, Source::Peers];
 
 #[tokio::test]
-async fn a_pod_with_a_claim_is_not_shown_until_its_claims_volumes_and_attachments_have_settled() {
-    let settled = &STORAGE[..3];
+async fn a_pod_with_a_claim_is_not_shown_until_its_claims_and_attachments_have_settled() {
+    let settled = &STORAGE[..2];
     for last in 0..settled.len() {
         let mut bench = Bench::new();
         assert!(bench.begin(None), "without claims nothing is waited for");
         assert_eq!(bench.updates.len(), 0);
         assert!(!bench.pod(Event::Apply, Some("data")));
-        assert_eq!(bench.updates.len(), 5, "the watches have begun");
-        assert!(!bench.list(Source::Drivers), "drivers are not waited for");
-        assert!(!bench.refuse(Source::Peers, true), "nor for other nodes");
+        assert_eq!(bench.updates.len(), 2, "the watches have begun");
+        assert!(!bench.refuse(Source::Peers, true), "other nodes are not waited for");
         for source in settled.iter().cycle().skip(last + 1).take(settled.len() - 1) {
             assert!(!bench.list(*source), "{source:?} alone is not enough");
         }
@@ -122,9 +133,9 @@ async fn a_pod_with_a_claim_is_not_shown_until_its_claims_volumes_and_attachment
 async fn refusals_settle_when_they_last_and_the_watches_stay() {
     let mut bench = Bench::new();
     assert!(!bench.begin(Some("data")), "not even a first snapshot");
-    let needed = [Source::Claims, Source::Volumes, Source::Attachments];
-    // A drain goes on without drivers and peers: their first refusal is enough.
-    assert!(!bench.refuse(Source::Drivers, true) && !bench.refuse(Source::Peers, true));
+    let needed = [Source::Claims, Source::Attachments];
+    // A drain goes on without peers: their first refusal is enough.
+    assert!(!bench.refuse(Source::Peers, true));
     for at in [0, 1_000, 29_999] {
         NOW.set(Moment(at));
         for source in needed {
@@ -132,11 +143,11 @@ async fn refusals_settle_when_they_last_and_the_watches_stay() {
         }
     }
     NOW.set(Moment(30_000));
-    assert!(bench.refuse(Source::Claims, true), "all three have lasted");
+    assert!(bench.refuse(Source::Claims, true), "both have lasted");
     assert_eq!(bench.attachments(), Attachments::Unreadable("no Attachments".to_owned()));
     assert!(!bench.refuse(Source::Claims, true), "the same again is no news");
     assert!(bench.pod(Event::Apply, None));
-    assert_eq!(bench.updates.len(), 5, "they stay on");
+    assert_eq!(bench.updates.len(), 2, "they stay on");
     assert_eq!(bench.attachments(), Attachments::Unreadable("no Attachments".to_owned()));
 }
 

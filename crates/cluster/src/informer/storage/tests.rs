@@ -1,35 +1,21 @@
 use drain::PodId;
+use drain::storage::VolumeView;
 use drain::view::PodClaim;
 use kube::runtime::watcher::Event;
 
 use super::*;
 use crate::testing::at;
 
-/// What one of the watches shows.
-enum Shown {
-    Claims(Event<(Key, ClaimView)>),
-    Volumes(Event<(Key, VolumeView)>),
-    Attachments(Event<(Key, AttachmentView)>),
-    Drivers(Event<(Key, bool)>),
-    Peers(Event<(Key, bool)>),
-}
-
 /// The stores of edge-a. The test itself is their watches, which are never polled.
 fn unlisted() -> StorageStores {
     StorageStores::begin("edge-a", &SharedWatches::default(), &at("http://127.0.0.1:1"))
 }
 
-/// True if the objects change.
-fn show(stores: &mut StorageStores, shown: Shown) -> bool {
-    let (source, has_changed) = match shown {
-        Shown::Claims(event) => (Source::Claims, stores.claims.watch.show(event)),
-        Shown::Volumes(event) => (Source::Volumes, stores.volumes.watch.show(event)),
-        Shown::Attachments(event) => (Source::Attachments, stores.attachments.watch.show(event)),
-        Shown::Drivers(event) => (Source::Drivers, stores.drivers.watch.show(event)),
-        Shown::Peers(event) => (Source::Peers, stores.peers.watch.show(event)),
-    };
+/// Shows an event of the watch on attachments. True if the objects change.
+fn show(stores: &mut StorageStores, event: Event<(Key, AttachmentView)>) -> bool {
+    let has_changed = stores.attachments.watch.show(event);
     if has_changed {
-        stores.note_change(source);
+        stores.note_change(Source::Attachments);
     }
     has_changed
 }
@@ -44,18 +30,18 @@ fn key(namespace: &str, name: &str) -> Key {
     (namespace.to_owned(), name.to_owned())
 }
 
-fn claim(name: &str, volume: &str) -> (Key, ClaimView) {
-    let view = ClaimView {
-        namespace: "shop".to_owned(),
-        name: name.to_owned(),
-        volume: volume.to_owned(),
-        ..ClaimView::default()
-    };
-    (key("shop", name), view)
+fn claim(name: &str, volume: &str) -> ClaimView {
+    let (namespace, name, volume) = ("shop".to_owned(), name.to_owned(), volume.to_owned());
+    ClaimView { namespace, name, volume, ..ClaimView::default() }
 }
 
-fn volume(name: &str) -> (Key, VolumeView) {
-    (key("", name), VolumeView { name: name.to_owned(), csi: None })
+/// What a read by name finds.
+fn found(claims: &[(&str, &str)], volumes: &[&str]) -> Storage {
+    Storage {
+        claims: claims.iter().map(|(name, volume)| claim(name, volume)).collect(),
+        volumes: volumes.iter().map(|name| VolumeView { name: (*name).to_owned(), csi: None }).collect(),
+        ..Storage::default()
+    }
 }
 
 fn attachment(volume: &str, node: &str) -> (Key, AttachmentView) {
@@ -68,25 +54,14 @@ fn attachment(volume: &str, node: &str) -> (Key, AttachmentView) {
     (key("", volume), view)
 }
 
-/// The stores of edge-a, whose five watches have listed these objects.
+/// The stores of edge-a, for which this was read and whose watch has listed these attachments.
 fn listed(claims: &[(&str, &str)], volumes: &[&str], attachments: &[(&str, &str)]) -> StorageStores {
     let mut stores = unlisted();
-    let claimed = |(name, volume): &(&str, &str)| Shown::Claims(Event::InitApply(claim(name, volume)));
-    let mut change: Vec<_> = claims.iter().map(claimed).collect();
-    change.extend(volumes.iter().map(|name| Shown::Volumes(Event::InitApply(volume(name)))));
-    let attached =
-        |(volume, node): &(&str, &str)| Shown::Attachments(Event::InitApply(attachment(volume, node)));
-    change.extend(attachments.iter().map(attached));
-    change.extend([
-        Shown::Claims(Event::InitDone),
-        Shown::Volumes(Event::InitDone),
-        Shown::Attachments(Event::InitDone),
-        Shown::Drivers(Event::InitDone),
-        Shown::Peers(Event::InitDone),
-    ]);
-    for change in change {
-        show(&mut stores, change);
+    stores.learn(found(claims, volumes), Moment(0));
+    for (volume, node) in attachments {
+        show(&mut stores, Event::InitApply(attachment(volume, node)));
     }
+    show(&mut stores, Event::InitDone);
     stores
 }
 
@@ -101,31 +76,29 @@ fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn only_what_pods_use_or_have_used_is_shown() {
-    let claims = [("a", "vol-a"), ("b", "vol-b"), ("open", "")];
-    let mut stores = listed(&claims, &["vol-a", "vol-b", "vol-x"], &[]);
-    let first = stores.view(&[pod(&["a", "open", "missing"])]);
-    assert_eq!(
-        names(&first),
-        (texts(["a=vol-a", "missing=", "open="]), texts(["vol-a"])),
-        "a missing one is not bound"
-    );
-    let other_namespace = PodView { id: PodId::default(), ..pod(&["b"]) };
-    let (claims, volumes) = names(&stores.view(&[other_namespace]));
-    assert_eq!((claims.len(), volumes), (4, names(&first).1), "remembered, and no more bound");
-    assert_eq!(names(&stores.view(&[pod(&["b"])])).1, texts(["vol-a", "vol-b"]));
-}
-
-#[tokio::test]
-async fn what_is_gone_is_shown_as_it_was_seen_last_and_what_is_new_as_it_is() {
-    let mut stores = listed(&[("a", "vol-a")], &["vol-a", "vol-2"], &[]);
-    stores.view(&[pod(&["a"])]);
-    assert!(show(&mut stores, Shown::Claims(Event::Delete(claim("a", "vol-a")))));
-    assert!(show(&mut stores, Shown::Volumes(Event::Delete(volume("vol-a")))));
-    assert_eq!(names(&stores.view(&[pod(&["a"])])), (texts(["a=vol-a"]), texts(["vol-a"])));
-    // A claim of the same name was deleted and created again: the old volume still has to be detached.
-    assert!(show(&mut stores, Shown::Claims(Event::Apply(claim("a", "vol-2")))));
-    assert_eq!(names(&stores.view(&[])), (texts(["a=vol-2"]), texts(["vol-2", "vol-a"])));
+async fn each_claim_is_read_once_and_again_while_it_is_not_bound_or_its_volume_is_not_known() {
+    let (first, later) = (Moment(1_000), Moment(1_000) + INCOMPLETE);
+    let mut stores = unlisted();
+    let pause = |stores: &StorageStores, claims: &[&str], at| {
+        stores.to_read([&pod(claims)], at).map(|(_, pause)| pause)
+    };
+    let is_due = |stores: &StorageStores, claims: &[&str], at| pause(stores, claims, at).is_some();
+    assert!(!is_due(&stores, &[], first));
+    assert_eq!(pause(&stores, &["a"], first), Some(Duration::ZERO));
+    stores.note_failure();
+    assert!(pause(&stores, &["a"], first) >= Some(Duration::from_millis(500)), "not in a loop");
+    let claims = [("a", "vol-a"), ("open", ""), ("hidden", "vol-x")];
+    stores.learn(found(&claims, &["vol-a"]), first);
+    assert!(is_due(&stores, &["a", "new"], first), "another pod has come");
+    for (claim, is_again) in [("a", false), ("open", true), ("hidden", true)] {
+        assert!(!is_due(&stores, &[claim], first), "{claim}");
+        assert_eq!(is_due(&stores, &[claim], later), is_again, "{claim}");
+    }
+    stores.learn(found(&[("open", "vol-b"), ("hidden", "vol-x")], &["vol-b", "vol-x"]), later);
+    assert!(!is_due(&stores, &["a", "open", "hidden"], later + INCOMPLETE));
+    let known = stores.view(&[]);
+    let claims = texts(["a=vol-a", "hidden=vol-x", "open=vol-b"]);
+    assert_eq!(names(&known), (claims, texts(["vol-a", "vol-b", "vol-x"])), "remembered");
 }
 
 #[tokio::test]
@@ -134,15 +107,15 @@ async fn too_many_remembered_are_forgotten_unless_they_are_in_use() {
         (0..1_200).map(|number| (format!("c{number:04}"), format!("v{number:04}"))).collect();
     let claims: Vec<_> = claims.iter().map(|(name, volume)| (name.as_str(), volume.as_str())).collect();
     let volumes: Vec<_> = claims.iter().map(|(_, volume)| *volume).collect();
-    let mut stores = listed(&claims, &volumes, &[("v0001", "edge-a"), ("v0002", "edge-b")]);
+    let attached = [("v0001", "edge-a"), ("v0002", "edge-b")];
+    let mut stores = listed(&claims[..1_000], &volumes[..1_000], &attached);
+    assert_eq!(stores.view(&[]).claims.len(), 1_000, "as many as may be");
+    stores.learn(found(&claims[1_000..], &volumes[1_000..]), Moment(0));
     let all_names: Vec<_> = claims.iter().map(|(name, _)| *name).collect();
-    stores.view(&[pod(&all_names[..1_000])]);
-    assert_eq!(stores.used.claims.len(), 1_000, "as many as may be");
+    assert_eq!(stores.view(&[pod(&all_names)]).claims.len(), 1_200, "what is in use is never forgotten");
     let left = stores.view(&[pod(&["c0003", "c1100"])]);
     let expected = (texts(["c0001=v0001", "c0003=v0003", "c1100=v1100"]), texts(["v0001", "v0003", "v1100"]));
     assert_eq!(names(&left), expected);
-    let all = stores.view(&[pod(&all_names)]);
-    assert_eq!(all.claims.len(), 1_200, "what is in use is never forgotten");
 }
 
 #[tokio::test]
@@ -155,10 +128,10 @@ async fn a_refusal_settles_a_watch_until_it_lists_and_never_after() {
     assert_eq!(stores.view(&[]).attachments, Attachments::Unreadable(denied.text().to_owned()));
     assert!(stores.refuse(Source::Attachments, &missing));
     assert_eq!(stores.view(&[]).attachments, Attachments::NotServed);
-    assert!(!show(&mut stores, Shown::Attachments(Event::Init)));
-    assert!(!show(&mut stores, Shown::Attachments(Event::InitApply(attachment("vol-a", "edge-a")))));
+    assert!(!show(&mut stores, Event::Init));
+    assert!(!show(&mut stores, Event::InitApply(attachment("vol-a", "edge-a"))));
     assert_eq!(stores.view(&[]).attachments, Attachments::NotServed, "not before the end of the list");
-    assert!(show(&mut stores, Shown::Attachments(Event::InitDone)), "readable after all");
+    assert!(show(&mut stores, Event::InitDone), "readable after all");
     let listed = Attachments::Listed(vec![attachment("vol-a", "edge-a").1]);
     assert_eq!(stores.view(&[]).attachments, listed);
     assert!(!stores.refuse(Source::Attachments, &denied), "what is known stays known");
@@ -166,9 +139,9 @@ async fn a_refusal_settles_a_watch_until_it_lists_and_never_after() {
 }
 
 #[tokio::test]
-async fn claims_volumes_and_attachments_have_to_settle() {
+async fn claims_and_attachments_have_to_settle() {
     let denied = ApiFailure::Denied { text: "no".to_owned() };
-    let sources = [Source::Drivers, Source::Peers, Source::Claims, Source::Volumes, Source::Attachments];
+    let sources = [Source::Peers, Source::Claims, Source::Attachments];
     let mut stores = unlisted();
     for source in sources {
         assert!(!stores.is_settled(), "before {source:?}");
@@ -186,21 +159,20 @@ async fn claims_volumes_and_attachments_have_to_settle() {
 
 #[tokio::test]
 async fn drivers_and_peers() {
-    let entry = |name: &str, value| (key("", name), value);
     let mut stores = listed(&[], &[], &[]);
-    let seen = |stores: &mut StorageStores| {
-        let storage = stores.view(&[]);
-        (storage.drivers_without_attach, storage.peer_takes_pods)
+    let peers = |stores: &mut StorageStores, event| {
+        stores.peers.watch.show(event);
+        stores.view(&[]).peer_takes_pods
     };
-    assert_eq!(seen(&mut stores), (vec![], Some(false)));
-    show(&mut stores, Shown::Peers(Event::Apply(entry("edge-a", true))));
-    assert_eq!(seen(&mut stores).1, Some(false), "the node itself is no peer");
-    show(&mut stores, Shown::Peers(Event::Apply(entry("edge-b", false))));
-    assert_eq!(seen(&mut stores).1, Some(false));
-    show(&mut stores, Shown::Peers(Event::Apply(entry("edge-b", true))));
-    show(&mut stores, Shown::Drivers(Event::Apply(entry("nfs.csi", true))));
-    show(&mut stores, Shown::Drivers(Event::Apply(entry("csi.bench", false))));
-    assert_eq!(seen(&mut stores), (texts(["nfs.csi"]), Some(true)));
+    let node = |name: &str, takes_pods| Event::Apply((key("", name), takes_pods));
+    assert_eq!(peers(&mut stores, Event::InitDone), Some(false));
+    assert_eq!(peers(&mut stores, node("edge-a", true)), Some(false), "the node itself is no peer");
+    assert_eq!(peers(&mut stores, node("edge-b", false)), Some(false));
+    assert_eq!(peers(&mut stores, node("edge-b", true)), Some(true));
     stores.refuse(Source::Peers, &ApiFailure::Denied { text: "no".to_owned() });
-    assert_eq!(seen(&mut stores).1, Some(true), "what is known stays known");
+    assert_eq!(stores.view(&[]).peer_takes_pods, Some(true), "what is known stays known");
+    for drivers in [texts(["nfs.csi"]), texts(["local.csi", "nfs.csi"]), vec![]] {
+        stores.learn(Storage { drivers_without_attach: drivers, ..Storage::default() }, Moment(0));
+    }
+    assert_eq!(stores.view(&[]).drivers_without_attach, texts(["local.csi", "nfs.csi"]));
 }
