@@ -234,11 +234,11 @@ async fn follow(
         let mut now_about = subject.borrow_and_update().clone();
         now_about.generation = link.generation();
         let pause = due_in(last.as_ref(), &now_about, now());
-        if !pause.is_zero() {
+        if pause != Some(Duration::ZERO) {
             tokio::select! {
                 changed = subject.changed() => if changed.is_err() { return },
                 () = link.superseded(now_about.generation) => {}
-                () = tokio::time::sleep(pause.min(LONGEST_SLEEP)) => {}
+                () = tokio::time::sleep(pause.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP)) => {}
             }
             continue;
         }
@@ -258,16 +258,16 @@ async fn follow(
     }
 }
 
-/// How long it is until a run is due; zero if one is due now.
-fn due_in(last: Option<&Trial>, subject: &Subject, now: Moment) -> Duration {
+/// How long it is until a run is due; zero if one is due now, `None` if none is wanted.
+fn due_in(last: Option<&Trial>, subject: &Subject, now: Moment) -> Option<Duration> {
     if !subject.is_member || subject.has_to_wait {
-        return LONGEST_SLEEP;
+        return None;
     }
-    let Some(Trial { at, since, about, found }) = last else { return Duration::ZERO };
+    let Some(Trial { at, since, about, found }) = last else { return Some(Duration::ZERO) };
     let was_away = found.problems.first().is_some_and(|problem| problem.what == Check::Api);
     let is_news = about.has_changed(subject) || (was_away && !subject.is_away);
     let pause = pause_after(found, at.since(*since));
-    now.until(*at + if is_news { pause.min(LEAST) } else { pause })
+    Some(now.until(*at + if is_news { pause.min(LEAST) } else { pause }))
 }
 
 /// The pause after a run, by its first and most important problem, which is so old. Problems that only a person's decision
@@ -385,11 +385,11 @@ mod tests {
         };
         let (denied, unconfined) = (with(Check::Rights), with(Check::Confinement));
         let at = Moment(100_000_000);
-        assert_eq!(due_in(None, &subject("", 0), at), Duration::ZERO, "at the start");
+        assert_eq!(due_in(None, &subject("", 0), at), Some(Duration::ZERO), "at the start");
         let unwanted =
             [Subject { is_member: false, ..subject("", 0) }, Subject { has_to_wait: true, ..subject("", 0) }];
         for subject in &unwanted {
-            assert!(!due_in(None, subject, at).is_zero(), "{subject:?}");
+            assert_eq!(due_in(None, subject, at), None, "{subject:?}");
         }
         // The last result, the present subject, and the pause after which a run is due.
         let cases = [
@@ -405,13 +405,13 @@ mod tests {
         ];
         for (found, now_about, pause, why) in cases {
             let last = Trial { at, since: at, about: subject("", 1), found: found.clone() };
-            assert_eq!(due_in(Some(&last), &now_about, at), pause, "{why}");
+            assert_eq!(due_in(Some(&last), &now_about, at), Some(pause), "{why}");
         }
         let minutes = |minutes| Duration::from_mins(minutes);
         for (old, pause) in [(0, 1), (1, 1), (10, 10), (60, 60), (600, 60)] {
             let since = Moment(at.0 - 60_000 * old);
             let last = Trial { at, since, about: subject("", 1), found: denied.clone() };
-            assert_eq!(due_in(Some(&last), &subject("", 1), at), minutes(pause), "{old} min old");
+            assert_eq!(due_in(Some(&last), &subject("", 1), at), Some(minutes(pause)), "{old} min old");
         }
     }
 }

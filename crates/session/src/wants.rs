@@ -86,9 +86,9 @@ pub(crate) fn pause_before_query(state: &State, now: Moment, policy: &Policy) ->
     match &state.phase {
         _ if is_busy => BUSY,
         Phase::Waiting(_) if state.slots.will_be_seen_free(state.own.as_ref(), policy) => {
-            spread(state, QUEUED)
+            jittered(state, QUEUED)
         }
-        Phase::Idle | Phase::Failed(_) if is_at_rest(state) => spread(state, REST),
+        Phase::Idle | Phase::Failed(_) if is_at_rest(state) => jittered(state, REST),
         Phase::Idle
         | Phase::Failed(_)
         | Phase::Waiting(_)
@@ -115,11 +115,11 @@ fn pause_after_failures(state: &State, failed: Duration, now: Moment, policy: &P
         | Phase::Complete { .. } => return None,
     };
     let counts = decides.map(|at| now.until(at.before(policy.unreachable_timeout)));
-    Some(spread(state, failed.min(AWAY)).min(counts.unwrap_or(Duration::MAX)).max(BUSY))
+    Some(jittered(state, failed.min(AWAY)).min(counts.unwrap_or(Duration::MAX)).max(BUSY))
 }
 
 /// This pause, and up to a quarter of it more, so that agents do not ask together.
-fn spread(state: &State, pause: Duration) -> Duration {
+fn jittered(state: &State, pause: Duration) -> Duration {
     let uid = state.own.as_ref().map(|own| own.uid.as_str()).unwrap_or_default();
     pause + drain::retry::within(pause / 4, state.serial, uid)
 }

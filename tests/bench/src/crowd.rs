@@ -13,21 +13,21 @@ use crate::drain::process;
 /// Number of pods on the node, each with a volume.
 const PODS: u32 = 10;
 
-/// Drains a node of a fake cluster that has so many claims, volumes and attachments elsewhere.
+/// Drains a node of a fake cluster that has so many claims and volumes elsewhere; then so many that are attached there.
 pub(crate) fn run(elsewhere: u32) -> Result<String> {
     let mut rows = vec![
-        "| claims and volumes elsewhere | wall s | peak MiB | requests |".to_owned(),
-        "|---|---|---|---|".to_owned(),
+        "| claims and volumes elsewhere | attached | wall s | peak MiB | requests |".to_owned(),
+        "|---|---|---|---|---|".to_owned(),
     ];
-    for count in [0, elsewhere] {
+    for (count, attached) in [(0, 0), (elsewhere, 0), (elsewhere, elsewhere)] {
         let fake = FakeCluster::start_with(Settings { max_objects: usize::MAX, ..Settings::quick() })?;
         for node in ["edge-a", "edge-b"] {
             fake.node(node).context("a node")?;
         }
-        fill(&fake, count)?;
+        fill(&fake, count, attached)?;
         fake.apply(fake_cluster::objects::stateful_set_with_volumes("db", PODS, "edge-a"))?;
         let is_attached = || {
-            fake.list("volumeattachments", None).len() >= usize::try_from(PODS + count).unwrap_or_default()
+            fake.list("volumeattachments", None).len() >= usize::try_from(PODS + attached).unwrap_or_default()
         };
         control_plane::until("the volumes are attached", Duration::from_mins(2), || {
             Ok(is_attached().then_some(()))
@@ -36,19 +36,21 @@ pub(crate) fn run(elsewhere: u32) -> Result<String> {
         let kubeconfig = folder.path().join("kubeconfig");
         #[expect(clippy::disallowed_methods, reason = "the file need not survive a power cut")]
         fs::write(&kubeconfig, fake.kubeconfig())?;
-        fake.requests().clear();
         let mut command = Command::new(crate::program()?);
         command.args(["drain", "edge-a", "--timeout=5m"]).env("KUBECONFIG", &kubeconfig);
         let needed = process::run(&mut command)?;
         let peak = needed.peak / 1024;
         let requests = fake.requests().since(0).1;
-        rows.push(format!("| {count} | {:.2} | {peak} | {requests} |", needed.time.as_secs_f64()));
+        rows.push(format!(
+            "| {count} | {attached} | {:.2} | {peak} | {requests} |",
+            needed.time.as_secs_f64()
+        ));
     }
     Ok(rows.join("\n"))
 }
 
-/// Creates claims and volumes that are bound to each other and attached to the other node.
-fn fill(fake: &FakeCluster, count: u32) -> Result<()> {
+/// Creates claims and volumes that are bound to each other; so many of them are attached to the other node.
+fn fill(fake: &FakeCluster, count: u32, attached: u32) -> Result<()> {
     for number in 0..count {
         let (claim, volume) =
             (format!("data-app-{number}"), format!("pvc-{number:08x}-0000-4000-8000-000000000000"));
@@ -66,6 +68,9 @@ fn fill(fake: &FakeCluster, count: u32) -> Result<()> {
                 "claimRef": {"namespace": "default", "name": claim}},
             "status": {"phase": "Bound"},
         }))?;
+        if number >= attached {
+            continue;
+        }
         fake.apply(json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
             "metadata": {"name": format!("csi-{number:064x}")},

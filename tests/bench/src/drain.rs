@@ -16,7 +16,7 @@ use self::report::Report;
 use self::site::Site;
 use self::tool::Run;
 
-pub(crate) use self::floor::run as bare;
+pub(crate) use self::floor::run as floor;
 pub(crate) use self::scenario::Scenario;
 pub(crate) use self::tool::Tool;
 

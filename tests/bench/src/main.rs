@@ -93,7 +93,7 @@ fn main() -> ExitCode {
         What::Topics { runs } => topics::run(runs),
         What::Drain { runs, scenario, tool } => drain::run(runs, &scenario, &tool),
         What::Crowd { elsewhere } => crowd::run(elsewhere),
-        What::Floor { node } => drain::bare(&node),
+        What::Floor { node } => drain::floor(&node),
         What::Agents { count, minutes, states } => agents::run(count, Duration::from_mins(minutes), &states),
         What::Idle { settle, seconds, program } => {
             idle::run(program, Duration::from_secs(settle), Duration::from_secs(seconds))

@@ -18,42 +18,42 @@ use crate::store::{Key, Store};
 use crate::watches::{Told, WatchError};
 
 /// What one watch tells, with trimmed objects.
-pub(super) type Tidings<V> = Result<Told<(Key, V)>, WatchError>;
+pub(super) type WatchResult<V> = Result<Told<(Key, V)>, WatchError>;
 
 /// The watches that drains share, all on one cluster. Each begins with its first user and ends with its last one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SharedWatches(pub(super) Arc<Slots>);
+pub(crate) struct SharedWatches(pub(super) Arc<Watches>);
 
-/// One slot for each shared watch.
+/// One entry for each shared watch.
 #[derive(Debug, Default)]
-pub(super) struct Slots {
-    pub(super) budgets: Slot<BudgetView>,
-    pub(super) attachments: Slot<AttachmentView>,
-    pub(super) peers: Slot<bool>,
+pub(super) struct Watches {
+    pub(super) budgets: Entry<BudgetView>,
+    pub(super) attachments: Entry<AttachmentView>,
+    pub(super) peers: Entry<bool>,
 }
 
-/// The slot of a shared watch, which is empty while the watch has no user.
+/// A shared watch, if it has a user.
 #[derive(Debug)]
-pub(super) struct Slot<V>(Mutex<Weak<SharedWatch<V>>>);
+pub(super) struct Entry<V>(Mutex<Weak<SharedWatch<V>>>);
 
-impl<V> Default for Slot<V> {
+impl<V> Default for Entry<V> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<V: PartialEq + Send + Sync + 'static> Slot<V> {
+impl<V: PartialEq + Send + Sync + 'static> Entry<V> {
     /// The watch that runs, or a new one. Has to be called in a tokio runtime.
     pub(super) fn join<S>(&self, follow: impl FnOnce() -> S) -> Arc<SharedWatch<V>>
     where
-        S: Stream<Item = Tidings<V>> + Send + 'static,
+        S: Stream<Item = WatchResult<V>> + Send + 'static,
     {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(running) = slot.upgrade().filter(|running| !running.is_late()) {
+        let mut entry = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = entry.upgrade().filter(|running| !running.is_late()) {
             return running;
         }
         let new = Arc::new(SharedWatch::begin(follow()));
-        *slot = Arc::downgrade(&new);
+        *entry = Arc::downgrade(&new);
         new
     }
 }
@@ -91,13 +91,13 @@ struct Condition {
 }
 
 impl<V: PartialEq + Send + Sync + 'static> SharedWatch<V> {
-    pub(super) fn begin(tidings: impl Stream<Item = Tidings<V>> + Send + 'static) -> Self {
+    pub(super) fn begin(results: impl Stream<Item = WatchResult<V>> + Send + 'static) -> Self {
         let (store, condition) = (RwLock::default(), watch::Sender::default());
         let content = Arc::new(Content { store, condition });
         let shown = Arc::clone(&content);
         let following = async move {
-            let mut tidings = pin!(tidings);
-            while let Some(told) = tidings.next().await {
+            let mut results = pin!(results);
+            while let Some(told) = results.next().await {
                 shown.see(told);
             }
         };
@@ -135,7 +135,7 @@ impl<V: PartialEq + Send + Sync + 'static> SharedWatch<V> {
 }
 
 impl<V: PartialEq> Content<V> {
-    fn see(&self, told: Tidings<V>) {
+    fn see(&self, told: WatchResult<V>) {
         let (is_sign_of_life, has_changed) = match told {
             Ok(Told::Lives) => (true, false),
             Ok(Told::Event(event)) => {

@@ -9,7 +9,7 @@ use futures::stream::{BoxStream, SelectAll};
 use kube::runtime::watcher::{Config, Event};
 use kube::{Api, Resource, ResourceExt};
 
-use super::shared::{SharedWatch, SharedWatches, Tidings};
+use super::shared::{SharedWatch, SharedWatches, WatchResult};
 use crate::node_facts::{NodeFacts, takes_pods};
 use crate::objects::{Budget, Node, Pod};
 use crate::operation::is_name;
@@ -78,28 +78,28 @@ pub(super) fn of_node(cluster: &Cluster, node: &str) -> Updates {
 /// Each joins the watch that runs already, or begins it.
 impl SharedWatches {
     pub(super) fn budgets(&self, cluster: &Cluster) -> Arc<SharedWatch<BudgetView>> {
-        self.0.budgets.join(|| tidings::<Budget, _>(cluster, Config::default(), Source::Budgets, budget_view))
+        self.0.budgets.join(|| results::<Budget, _>(cluster, Config::default(), Source::Budgets, budget_view))
     }
 
     pub(super) fn attachments(&self, cluster: &Cluster) -> Arc<SharedWatch<AttachmentView>> {
         self.0.attachments.join(|| {
-            tidings::<Attachment, _>(cluster, Config::default(), Source::Attachments, attachment_view)
+            results::<Attachment, _>(cluster, Config::default(), Source::Attachments, attachment_view)
         })
     }
 
     /// All Nodes by name: true if the node takes pods.
     pub(super) fn peers(&self, cluster: &Cluster) -> Arc<SharedWatch<bool>> {
-        self.0.peers.join(|| tidings::<Node, _>(cluster, Config::default(), Source::Peers, takes_pods))
+        self.0.peers.join(|| results::<Node, _>(cluster, Config::default(), Source::Peers, takes_pods))
     }
 }
 
 /// One watch, with trimmed objects.
-fn tidings<K, V>(
+fn results<K, V>(
     cluster: &Cluster,
     config: Config,
     source: Source,
     trim: impl Fn(&K) -> V + Send + 'static,
-) -> BoxStream<'static, Tidings<V>>
+) -> BoxStream<'static, WatchResult<V>>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
     V: 'static,
@@ -127,7 +127,7 @@ where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
     V: 'static,
 {
-    tidings(cluster, config, source, trim)
+    results(cluster, config, source, trim)
         .map(move |told| Update {
             source,
             is_sign_of_life: !matches!(told, Ok(Told::Event(Event::Init)) | Err(_)),

@@ -50,11 +50,11 @@ impl Bench {
 
     /// An empty list of a shared watch ends, or a read by name finds nothing. True if there is a new snapshot.
     fn list(&mut self, source: Source) -> bool {
-        let slots = &self.builder.shared.0;
+        let watches = &self.builder.shared.0;
         match source {
-            Source::Budgets => slots.budgets.join(pending).show(Event::InitDone),
-            Source::Attachments => slots.attachments.join(pending).show(Event::InitDone),
-            Source::Peers => slots.peers.join(pending).show(Event::InitDone),
+            Source::Budgets => watches.budgets.join(pending).show(Event::InitDone),
+            Source::Attachments => watches.attachments.join(pending).show(Event::InitDone),
+            Source::Peers => watches.peers.join(pending).show(Event::InitDone),
             Source::Claims => {
                 let changed = self.builder.learn(Ok(Storage::default()));
                 return self.go_on(changed);

@@ -19,7 +19,7 @@ fn failure() -> WatchError {
 
 #[test]
 fn a_user_that_looks_seldom_is_told_all_that_counts() {
-    type Told = fn() -> Tidings<u8>;
+    type Told = fn() -> WatchResult<u8>;
     let failed: Told = || Err(failure());
     let begun: Told = || Ok(super::Told::Event(Event::Init));
     let listed: Told = || Ok(super::Told::Event(Event::InitDone));
@@ -57,10 +57,10 @@ fn a_user_that_looks_seldom_is_told_all_that_counts() {
 #[tokio::test]
 async fn a_shared_watch_ends_with_its_last_user() {
     let (alive, mut ended) = oneshot::channel::<()>();
-    let watched = stream::pending::<Tidings<u8>>().inspect(move |_| assert!(!alive.is_closed()));
-    let slot = Slot::default();
-    let first = slot.join(|| watched);
-    let second = slot.join(|| -> stream::Pending<_> { panic!("one watch is enough") });
+    let watched = stream::pending::<WatchResult<u8>>().inspect(move |_| assert!(!alive.is_closed()));
+    let entry = Entry::default();
+    let first = entry.join(|| watched);
+    let second = entry.join(|| -> stream::Pending<_> { panic!("one watch is enough") });
     drop(first);
     tokio::task::yield_now().await;
     assert_eq!(ended.try_recv(), Err(oneshot::error::TryRecvError::Empty), "it has a user");
