@@ -41,8 +41,8 @@ pub fn path(path: &Path) -> String {
 
 /// `text` on one line of at most `most_bytes` bytes, and a mark where it was cut.
 ///
-/// Files of other agents may hold a megabyte where a sentence is meant. What is made of it has to fit a message of the
-/// socket protocol, or nothing could be published any more.
+/// A field of another agent's file may have a megabyte. An item that repeats it must still fit one message of the socket
+/// protocol, or it could not be published.
 pub fn one_line(text: &str, most_bytes: usize) -> String {
     let kept = text.get(..text.floor_char_boundary(most_bytes)).unwrap_or_default();
     let mut line = plain(kept);

@@ -5,13 +5,16 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fake_cluster::{FakeCluster, Settings};
+use fake_cluster::{Controller, FakeCluster, Settings};
 use serde_json::json;
 
 use crate::drain::process;
 
 /// Number of pods on the node, each with a volume.
 const PODS: u32 = 10;
+
+/// What would look at each new object while the cluster is filled.
+const PAUSED: [Controller; 2] = [Controller::VolumeBinder, Controller::GarbageCollector];
 
 /// Drains a node of a fake cluster that has so many claims and volumes elsewhere; then so many that are attached there.
 pub(crate) fn run(elsewhere: u32) -> Result<String> {
@@ -20,17 +23,26 @@ pub(crate) fn run(elsewhere: u32) -> Result<String> {
         "|---|---|---|---|---|".to_owned(),
     ];
     for (count, attached) in [(0, 0), (elsewhere, 0), (elsewhere, elsewhere)] {
-        let fake = FakeCluster::start_with(Settings { max_objects: usize::MAX, ..Settings::quick() })?;
+        let mut settings = Settings { max_objects: usize::MAX, ..Settings::quick() };
+        // It would detach what no pod uses. Without it the pods' own volumes are not attached: nothing waits for them.
+        settings.controllers.remove(&Controller::AttachDetach);
+        let fake = FakeCluster::start_with(settings)?;
         for node in ["edge-a", "edge-b"] {
             fake.node(node).context("a node")?;
         }
+        for controller in PAUSED {
+            fake.faults().pause(controller);
+        }
         fill(&fake, count, attached)?;
+        for controller in PAUSED {
+            fake.faults().resume(controller);
+        }
         fake.apply(fake_cluster::objects::stateful_set_with_volumes("db", PODS, "edge-a"))?;
-        let is_attached = || {
-            fake.list("volumeattachments", None).len() >= usize::try_from(PODS + attached).unwrap_or_default()
-        };
-        control_plane::until("the volumes are attached", Duration::from_mins(2), || {
-            Ok(is_attached().then_some(()))
+        let claims = || fake.list("persistentvolumeclaims", None);
+        let is_bound = || claims().iter().all(|claim| claim["spec"]["volumeName"].is_string());
+        let expected = usize::try_from(PODS + count).unwrap_or_default();
+        control_plane::until("the volumes are bound", Duration::from_mins(2), || {
+            Ok((claims().len() == expected && is_bound()).then_some(()))
         })?;
         let folder = tempfile::tempdir()?;
         let kubeconfig = folder.path().join("kubeconfig");

@@ -33,9 +33,9 @@ use orders::Orders;
 use pauses::Trials;
 use requests::AskedFor;
 
-/// An agent asks a server that is away so often, and waits so long for an answer.
+/// Longest time before an agent notices that the API server is back: the pause between two calls, and the time-out of one.
 const UNSEEN: u64 = 60 * SECOND;
-/// An override counts for so long: `force.ttl`, and time to act, with kills and outages in between.
+/// Longest time between an override and the operation that it lets go: `force.ttl`, and time to act between kills and outages.
 const OVERRIDE: u64 = 30 * MINUTE;
 /// What the report says must agree with the world after this time.
 const AGREES: u64 = 2 * SECOND;
