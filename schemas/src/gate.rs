@@ -130,7 +130,7 @@ pub enum ProceedReason {
     Disabled,
     /// zedkube answered our request: the node may go down. Contains how the drain ended, if the report says so.
     Answered(Option<Outcome>),
-    /// An operator lets our request pass although zedkube hangs.
+    /// An operator lets our request pass although zedkube does not run or hangs.
     Passed,
     /// zedkube was away for too long.
     ZedkubeAway,
@@ -171,7 +171,7 @@ impl ProceedReason {
             Self::Answered(Some(Outcome::CordonFailed | Outcome::DrainFailed | Outcome::Cancelled)) => {
                 "zedkube answered the request, but its drain did not end well"
             }
-            Self::Passed => "an operator let it pass beside a zedkube that hangs",
+            Self::Passed => "an operator let it pass without zedkube",
             Self::ZedkubeAway => "zedkube did not run for drain.start.timeout",
             Self::ZedkubeHung => "zedkube hung for drain.start.timeout",
             Self::EveComplete => "the drain is complete",

@@ -1,4 +1,4 @@
-//! An operator's permission for one request, for the case that zedkube hangs and takes no override.
+//! An operator's permission for one request, for the case that zedkube does not run, or hangs, and takes no override.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,8 @@
 //! `ebb force`: an operator overrides the drain of this node.
 //!
 //! The verb writes the override file of the node, waits until zedkube has taken it, and prints the result. `complete`
-//! lets the device go down WITHOUT a drain.
+//! lets the device go down WITHOUT a drain: if no zedkube works that could take the file, each request that stands
+//! passes the gate of its agent.
 
 mod delete_pods;
 mod result;
@@ -10,11 +11,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use pubsub::{LockError, Root};
-use runtime::drain_order::{Detour, OverrideFile, Taken, let_pass};
+use pubsub::{AgentLock, Root};
+use runtime::drain_order::{Detour, OverrideFile, Taken, let_none_pass, let_pass};
 use runtime::liveness::hung_for;
-use runtime::zedbox::check_zedbox;
-use runtime::{AgentFlags, StartError, peers};
+use runtime::peers;
 use schemas::{Agent, DrainOrder, DrainOverride, DrainRequester, DrainStatus, age, agent};
 use serde::Serialize;
 
@@ -120,10 +120,11 @@ fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<OrderResult> {
     // Another `ebb force` must not write between our check of the folder and our file.
     let lock = peers::speak_as(root, agent::EBB)?;
     journal(root, &journal_text(order));
-    if !peers::runs(root, Agent::Zedkube)
-        && let Some(result) = crate::in_runtime(apply_without_zedkube(root, order))?
-    {
-        return Ok(result);
+    if order.order() == Some(DrainOrder::Enable) && let_none_pass(root, &lock)? {
+        screen::say("no request passes without zedkube any more");
+    }
+    if let Some(trouble) = absence(root) {
+        return without_zedkube(root, order, &lock, &trouble);
     }
     peers::require(root, Agent::Zedkube)?;
     let mut file = OverrideFile::new(root)?;
@@ -131,12 +132,24 @@ fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<OrderResult> {
     write(&mut file, order)?;
     drop(lock);
     let result = crate::in_runtime(async { Ok(result::wait(root, order, &file, before.as_ref()).await) })?;
+    let trouble = || absence(root).or_else(|| hang(root));
     if result.taken == Taken::Not
-        && let Some(passed) = beside_hung(root, order, &file)?
+        && let Some(trouble) = trouble()
     {
-        return Ok(passed);
+        file.withdraw().context("cannot remove the file of the override, which zedkube has not taken")?;
+        return without_zedkube(root, order, &peers::speak_as(root, agent::EBB)?, &trouble);
     }
     Ok(result)
+}
+
+fn absence(root: &Root) -> Option<String> {
+    (!peers::runs(root, Agent::Zedkube)).then(|| "zedkube does not run".to_owned())
+}
+
+fn hang(root: &Root) -> Option<String> {
+    let silent = hung_for(root, agent::ZEDKUBE)?;
+    let age = age(u64::try_from(silent.as_millis()).unwrap_or(u64::MAX));
+    Some(format!("zedkube hangs: its touch file is {age} old"))
 }
 
 fn write(file: &mut OverrideFile, order: &DrainOverride) -> anyhow::Result<()> {
@@ -147,78 +160,35 @@ fn write(file: &mut OverrideFile, order: &DrainOverride) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the override file and applies it as zedkube would: this process holds zedkube's lock for one step. `None` if
-/// zedkube has just started and holds its lock: then zedkube takes the order.
+/// Applies an order that zedkube cannot take: `complete` lets the active requests pass the gates of the agents that ask.
 ///
 /// # Errors
-/// No zedkube of ours has run in this boot, so no agent would read the answer; or the file cannot be written.
-async fn apply_without_zedkube(root: &Root, order: &DrainOverride) -> anyhow::Result<Option<OrderResult>> {
-    if peers::report(root).is_none() {
-        bail!(
-            "nothing would happen: zedkube does not run here and has not run in this boot; start it with \
-             `ebb zedkube`, then give the order again"
-        );
-    }
-    let flags = AgentFlags {
-        root: root.path().to_owned(),
-        beside_zedbox: check_zedbox(root).is_err(),
-        ..AgentFlags::default()
-    };
-    let zedkube = match runtime::Agent::start(agent::ZEDKUBE, &flags).await {
-        Ok(zedkube) => zedkube,
-        Err(StartError::Lock { source: LockError::Held { .. }, .. }) => return Ok(None),
-        Err(error) => return Err(error).context("cannot apply the order without zedkube"),
-    };
-    let mut file = OverrideFile::new(root)?;
-    write(&mut file, order)?;
-    if let Err(error) = zedkube::take_override(zedkube.context()).await {
-        let fate =
-            if file.take_back() { "the order is taken back" } else { "zedkube may still apply the order" };
-        return Err(error).context(fate);
-    }
-    Ok(Some(result::now(root, order, &file)))
-}
-
-/// Applies an order to complete while zedkube hangs and takes no override: lets the active requests pass the gate of
-/// each agent that asks, without zedkube. `None` if it is another order, or if zedkube does not hang.
-///
-/// # Errors
-/// The order cannot be taken back, or the gate files cannot be written: then the override file stays, and zedkube
-/// applies it when it runs again.
-fn beside_hung(
+/// It is another order, or there is no request. A pass cannot be written.
+fn without_zedkube(
     root: &Root,
     order: &DrainOverride,
-    file: &OverrideFile,
-) -> anyhow::Result<Option<OrderResult>> {
-    let (Some(DrainOrder::Complete(_)), Some(silent)) = (order.order(), hung_for(root, agent::ZEDKUBE))
-    else {
-        return Ok(None);
+    lock: &AgentLock,
+    trouble: &str,
+) -> anyhow::Result<OrderResult> {
+    let Some(DrainOrder::Complete(_)) = order.order() else {
+        bail!(
+            "{trouble}, and only zedkube switches drains off and on: start it again (`ebb zedkube`), then give the order \
+             again"
+        );
     };
-    let whose = let_pass(root, order, file)?;
-    let age = age(u64::try_from(silent.as_millis()).unwrap_or(u64::MAX));
-    let hangs = format!("zedkube hangs: its touch file is {age} old");
+    let whose: Vec<&str> = let_pass(root, order, lock)?.into_iter().map(Agent::name).collect();
     if whose.is_empty() {
-        return Ok(Some(OrderResult {
-            taken: Taken::Not,
-            line: format!("{hangs}; there is no request that could pass without it"),
-            hint: "give the command (`ebb reboot`), then this order again; or restart zedkube, then give it again".to_owned(),
-            is_undrained: false,
-            left: Vec::new(),
-        }));
+        bail!(
+            "{trouble}, and there is no request that could pass without it: give the command (`ebb reboot`), then this \
+             order again; or start zedkube again (`ebb zedkube`)"
+        );
     }
-    let whose: Vec<&str> = whose.into_iter().map(Agent::name).collect();
     let line = format!(
-        "{hangs}; {}'s request passes without it, this once: this node is NOT drained; which pods are left on it is not \
+        "{trouble}; {}'s request passes without it, this once: this node is NOT drained; which pods are left on it is not \
          known",
         whose.join("'s and ")
     );
-    Ok(Some(OrderResult {
-        taken: Taken::Applied,
-        line,
-        hint: String::new(),
-        is_undrained: true,
-        left: Vec::new(),
-    }))
+    Ok(OrderResult { taken: Taken::Applied, line, hint: String::new(), is_undrained: true, left: Vec::new() })
 }
 
 fn journal_text(order: &DrainOverride) -> String {

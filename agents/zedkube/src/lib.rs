@@ -56,12 +56,3 @@ pub async fn run(context: AgentContext, stop: Stop) -> Result<(), ZedkubeFailure
     let mut service = service::Service::start(context)?;
     Ok(service.run(stop).await?)
 }
-
-/// Takes an operator's override file while no zedkube runs: starts zedkube's own state, carries the order out, and does
-/// not call the cluster. Ends when every answered requester has had time to see its answer, after 30 s at the latest.
-///
-/// # Errors
-/// If the folders of zedkube's topics cannot be created or read.
-pub async fn take_override(context: AgentContext) -> Result<(), ZedkubeFailure> {
-    Ok(service::Service::force(context).await?)
-}

@@ -14,7 +14,6 @@ use schemas::{DrainStatus, NodeDrainReport, NodeDrainStatus, agent};
 pub(crate) struct Output {
     status: Publisher<NodeDrainStatus>,
     report: Publisher<NodeDrainReport>,
-    is_served: bool,
     failures: u32,
     /// After a failed write, nothing is written before this time.
     not_before: Moment,
@@ -25,13 +24,7 @@ impl Output {
     pub(crate) fn open(root: &Root, lock: &AgentLock) -> Result<Self, PublishError> {
         let status = Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, lock)?;
         let report = Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, lock)?;
-        Ok(Self { status, report, is_served: false, failures: 0, not_before: Moment(0) })
-    }
-
-    /// Serves the topics on sockets as well, from the next write on. Earlier, EVE's agents would take the previous
-    /// process's status for an answer. Has to be called in a tokio runtime.
-    pub(crate) const fn serve(&mut self) {
-        self.is_served = true;
+        Ok(Self { status, report, failures: 0, not_before: Moment(0) })
     }
 
     /// Writes the values that have changed. After an error the caller has to call [`Output::failed`].
@@ -70,11 +63,9 @@ impl Output {
         if early != *report {
             self.report.publish(&key, report)?;
         }
-        if self.is_served {
-            self.report.serve()?;
-            self.status.serve()?;
-        }
-        Ok(())
+        // Not earlier: EVE's agents would take the previous process's status for an answer.
+        self.report.serve()?;
+        self.status.serve()
     }
 }
 
@@ -124,8 +115,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_failed_write_is_repeated_later_and_later() {
+    #[tokio::test]
+    async fn a_failed_write_is_repeated_later_and_later() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
         let lock = AgentLock::acquire(&root, agent::ZEDKUBE).unwrap();

@@ -37,9 +37,6 @@ pub use hanging::Hanging;
 /// Longest delay before the progress of pods is published; a change of status or phase is published at once.
 const AT_LEISURE: Duration = Duration::from_millis(250);
 
-/// Longest time for an order without a running zedkube: three answers, 5 s apart, and a reserve.
-const FORCE_LIMIT: Duration = Duration::from_secs(30);
-
 /// Everything that the main loop owns.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -71,8 +68,6 @@ pub(crate) struct Service {
     record_again: Option<Moment>,
     /// When an override file that is not valid yet is read again.
     doubt_until: Moment,
-    /// The cluster is never called: the process only carries an order out.
-    is_offline: bool,
     /// A call without an answer for this long, and for the time of a health check, hangs.
     hangs_after: Duration,
 }
@@ -92,7 +87,6 @@ impl Service {
         let mut service = Self::open(context)?;
         service.performer.stay_in_the_cluster(&service.state);
         service.performer.begin_housekeeping();
-        service.output.serve();
         service.begin();
         Ok(service)
     }
@@ -136,33 +130,12 @@ impl Service {
             held: Vec::new(),
             record_again,
             doubt_until: Moment::NEVER,
-            is_offline: false,
             hangs_after: hanging::TOO_LONG,
             is_open: false,
             time: ShownTime::new(now, clock::wall()),
             settings,
             context,
         })
-    }
-
-    /// Does the work of zedkube for one operator's order while no zedkube runs. The cluster is not called. Ends when
-    /// every answered requester has had time to see its answer. The next zedkube goes on from the record.
-    pub(crate) async fn force(context: AgentContext) -> Result<(), PublishError> {
-        let mut service = Self::open(context)?;
-        service.is_offline = true;
-        service.begin();
-        let until_at_most = now() + FORCE_LIMIT;
-        while service.is_forcing(now()) && now() < until_at_most {
-            tokio::time::sleep(now().until(service.next_time().min(until_at_most))).await;
-            service.on_time();
-        }
-        service.publish(now());
-        Ok(())
-    }
-
-    fn is_forcing(&self, now: Moment) -> bool {
-        let is_doubtful = self.doubt_until != Moment::NEVER;
-        self.record_again.is_some() || is_doubtful || self.state.is_answering_by_force(now)
     }
 
     /// Reads all inputs for the first time, and publishes the result once.

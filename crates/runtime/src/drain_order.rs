@@ -1,5 +1,5 @@
 //! An operator's override of a drain in progress. It is a file that zedkube renames when it takes it; if zedkube
-//! hangs, it is a pass for the gate of each agent with a request.
+//! does not run or hangs, it is a pass for the gate of each agent with a request.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use pubsub::store::{Renamed, StoreError, create_folder, rename_judged, write_durably};
 use pubsub::{
-    Backup, MAX_FILE_BYTES, Owner, Persistence, Publisher, Root, TopicKey, read_checked, read_item,
+    AgentLock, Backup, MAX_FILE_BYTES, Owner, Persistence, Presence, Publisher, Root, TopicKey, presence,
+    read_checked, read_item,
 };
 use schemas::{
     Agent, DrainOverride, DrainRequester, NodeDrainRequest, PassGate, SCHEMA_VERSION, agent, to_bytes,
@@ -18,7 +19,6 @@ use thiserror::Error;
 
 use crate::boot::{BootIdError, boot_id};
 use crate::error_chain;
-use crate::peers::{CannotSpeak, speak_as};
 
 /// The file of one override.
 #[derive(Debug)]
@@ -131,16 +131,21 @@ impl OverrideFile {
         self.withdraw().unwrap_or(false)
     }
 
-    fn withdraw(&self) -> io::Result<bool> {
+    /// The same.
+    ///
+    /// # Errors
+    /// The file cannot be removed: zedkube would still take it.
+    pub fn withdraw(&self) -> io::Result<bool> {
         let withdrawn = self.folder.join(format!("{}{WITHDRAWN}", self.name));
         let is_ours = |renamed: &Path| {
             read_checked(renamed, MAX_FILE_BYTES, Owner::Anybody)
                 .is_ok_and(|found| found.is_some_and(|found| found == self.written))
         };
-        match rename_judged(&self.path(), &withdrawn, is_ours)? {
-            Renamed::Judged => fs::remove_file(withdrawn).map(|()| true),
-            Renamed::Another => Ok(false),
-            Renamed::Lost(error) => Err(error),
+        match rename_judged(&self.path(), &withdrawn, is_ours) {
+            Ok(Renamed::Judged) => fs::remove_file(withdrawn).map(|()| true),
+            Ok(Renamed::Another) => Ok(false),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Ok(Renamed::Lost(error)) | Err(error) => Err(error),
         }
     }
 
@@ -188,12 +193,6 @@ impl OverrideFile {
 /// The reason why requests could not be let pass.
 #[derive(Debug, Error)]
 pub enum CannotPass {
-    /// The override's file cannot be removed: it would count again, for a later request, when zedkube goes on.
-    #[error("cannot remove the file of the override, which zedkube has not taken")]
-    TakeBack(#[source] std::io::Error),
-    /// Another process publishes as the operator.
-    #[error(transparent)]
-    Speak(#[from] CannotSpeak),
     /// The boot id is not known, and a pass counts in one boot only.
     #[error(transparent)]
     BootId(#[from] BootIdError),
@@ -205,26 +204,16 @@ pub enum CannotPass {
     Publish(#[from] pubsub::PublishError),
 }
 
-/// Lets each pending request that the override covers pass the gate of its agent, once, without zedkube. The
-/// override's file is removed first. Returns the agents whose requests pass; if there are none, nothing is changed.
+/// Lets each pending request that the override covers pass the gate of its agent, once, without zedkube. Returns the
+/// agents whose requests pass.
 ///
 /// # Errors
-/// The file cannot be removed or a pass cannot be written: then the file stays, and zedkube applies it when it goes
-/// on.
-pub fn let_pass(root: &Root, order: &DrainOverride, file: &OverrideFile) -> Result<Vec<Agent>, CannotPass> {
-    let lock = speak_as(root, agent::EBB)?;
-    let requests = pending_requests(root, order.requested_by);
-    if requests.is_empty() {
-        return Ok(Vec::new());
-    }
-    match file.withdraw() {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(CannotPass::TakeBack(error)),
-        Ok(_) | Err(_) => {}
-    }
+/// A pass cannot be written.
+pub fn let_pass(root: &Root, order: &DrainOverride, lock: &AgentLock) -> Result<Vec<Agent>, CannotPass> {
     let boot_id = boot_id(root)?;
-    let mut passes = Publisher::<PassGate>::open(root, agent::EBB, Persistence::Volatile, &lock)?;
+    let mut passes = Publisher::<PassGate>::open(root, agent::EBB, Persistence::Volatile, lock)?;
     let mut agents = Vec::new();
-    for (agent, requested_by, request) in requests {
+    for (agent, requested_by, request) in pending_requests(root, order.requested_by) {
         let pass = PassGate {
             schema_version: SCHEMA_VERSION,
             boot_id: boot_id.clone(),
@@ -239,12 +228,29 @@ pub fn let_pass(root: &Root, order: &DrainOverride, file: &OverrideFile) -> Resu
     Ok(agents)
 }
 
-/// The pending requests that an override for `covered` applies to, with their agents.
+/// Takes all passes back. Returns true if there was one.
+///
+/// # Errors
+/// A pass cannot be removed.
+pub fn let_none_pass(root: &Root, lock: &AgentLock) -> Result<bool, CannotPass> {
+    let mut passes = Publisher::<PassGate>::open(root, agent::EBB, Persistence::Volatile, lock)?;
+    let mut was_there = false;
+    for agent in [agent::ZEDAGENT, agent::BASEOSMGR] {
+        was_there |= passes.unpublish(&TopicKey::parse(agent)?)?;
+    }
+    Ok(was_there)
+}
+
+/// The pending requests that an override for `covered` applies to, with their agents. EVE's agents, which are known by
+/// their sockets alone, read no passes.
 fn pending_requests(root: &Root, covered: DrainRequester) -> Vec<(Agent, DrainRequester, NodeDrainRequest)> {
     let is_covered = |by: &DrainRequester| covered == DrainRequester::None || covered == *by;
     let covered = [DrainRequester::DeviceOp, DrainRequester::Update].into_iter().filter(is_covered);
     let pending = covered.filter_map(|by| {
         let agent = by.agent()?;
+        if matches!(presence(root, agent.wire_name()), Ok(Presence::Served(_))) {
+            return None;
+        }
         let item = read_item(root, agent.wire_name(), Persistence::Volatile, &TopicKey::global());
         Some((agent, by, item.ok().flatten()?))
     });

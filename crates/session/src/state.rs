@@ -434,12 +434,6 @@ impl State {
         self.phase.is_forced()
     }
 
-    /// An order is being carried out: a requester still has to see its answer.
-    pub fn is_answering_by_force(&self, now: Moment) -> bool {
-        let is_next = self.forcing.next_covered(&self.requests).is_some();
-        self.forcing.pending.is_some() || (self.is_forced() && (is_next || now < self.forced_answer_over()))
-    }
-
     /// When the forced answer that was published last has been shown for long enough.
     pub(crate) fn forced_answer_over(&self) -> Moment {
         self.published.announced_at().unwrap_or(self.since) + BETWEEN_ANSWERS

@@ -12,7 +12,7 @@ use baseos::ActivationRecord;
 use device_op::OperationRecord;
 use libfuzzer_sys::fuzz_target;
 use parts::{Part, parts};
-use pubsub::{Persistence, Root, read_item};
+use pubsub::{AgentLock, Persistence, Root, read_item};
 use runtime::drain_order::{OverrideFile, let_pass};
 use runtime::freeze::freeze;
 use schemas::{
@@ -73,7 +73,7 @@ fn check_freeze(root: &Root, content: &[u8]) {
     }
 }
 
-/// `ebb force` for a zedkube that hangs.
+/// `ebb force` for a zedkube that takes no order.
 fn check_order(root: &Root, order: &DrainOverride) {
     let is_for_all = order.requested_by == DrainRequester::None;
     if let Some(DrainOrder::Complete(covered)) = order.order() {
@@ -83,10 +83,11 @@ fn check_order(root: &Root, order: &DrainOverride) {
     file.write(order).expect("it can be written");
     let bytes = fs::read(file.path()).expect("it is there");
     assert_eq!(parse::<DrainOverride>(&bytes).as_ref(), Ok(order));
-    let passed = let_pass(root, order, &file).expect("passes can be written");
+    assert!(file.withdraw().expect("it can be removed") && !file.path().exists(), "the order counts once");
+    let lock = AgentLock::acquire(root, agent::EBB).expect("nobody has it");
+    let passed = let_pass(root, order, &lock).expect("passes can be written");
     let passes = pubsub::read_items::<PassGate>(root, agent::EBB, Persistence::Volatile);
     assert_eq!(passes.items.len(), passed.len());
-    assert_eq!(file.path().exists(), passed.is_empty(), "the order counts once");
     for (by, agent) in
         [(DrainRequester::DeviceOp, agent::ZEDAGENT), (DrainRequester::Update, agent::BASEOSMGR)]
     {

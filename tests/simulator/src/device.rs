@@ -336,11 +336,6 @@ impl Device {
         self.verbs.push(Verb { words, task, thread });
     }
 
-    /// True while a verb of an operator runs.
-    pub(crate) fn has_verb(&self) -> bool {
-        !self.verbs.is_empty()
-    }
-
     /// The verbs that have ended since the last call, and whether they succeeded.
     pub(crate) fn take_verbs(&mut self) -> Vec<(&'static str, bool)> {
         let (over, others) = self.verbs.drain(..).partition(|verb| verb.thread.is_finished());

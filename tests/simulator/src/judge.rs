@@ -486,10 +486,6 @@ impl Judge {
     }
 
     pub(crate) fn ended(&mut self, device: &Device, agent: Agent, why: &str) {
-        // `ebb force` holds the lock of a zedkube that does not run; the service manager starts that again.
-        if device.has_verb() && why.contains("is already running as process") {
-            return;
-        }
         let what = format!("{} {}: {why}", device.node, agent.name());
         self.complain("an agent ends only when it is told to", &what);
     }
@@ -512,10 +508,8 @@ impl Judge {
         if let Some((invariant, what)) = broken {
             self.complain(invariant, &what);
         }
-        // `ebb force` takes the lock of a zedkube that does not run, and writes in its place: what it has written counts
-        // for the order, because zedkube does not write the same again.
         // An operator's order is put back by zedkube if it came while zedkube took another one.
-        if who.ends_with(" ebb") && path.contains("/zedkube/") || path.contains("/kube-status/force-") {
+        if path.contains("/kube-status/force-") {
             return;
         }
         let first = self.writers.entry(path.to_owned()).or_insert_with(|| who.to_owned());

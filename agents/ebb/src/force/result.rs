@@ -53,12 +53,6 @@ pub(super) async fn wait(
     result_of(file.settle(), order, file, &report(root).unwrap_or_default(), is_shown)
 }
 
-/// The result by now, without waiting.
-pub(super) fn now(root: &Root, order: &DrainOverride, file: &OverrideFile) -> OrderResult {
-    let report = report(root).unwrap_or_default();
-    result_of(file.settle(), order, file, &report, order.is_shown_by(&report))
-}
-
 fn result_of(
     taken: Taken,
     order: &DrainOverride,
@@ -91,8 +85,8 @@ fn result_of(
         Taken::Not => OrderResult {
             line: "zedkube has not taken the override, so it was taken back: nothing was forced".to_owned(),
             hint: format!(
-                "zedkube runs, but did not look at {path} within {} s: see its log; to force all the same, end zedkube \
-                 and give the order again",
+                "zedkube runs, but did not look at {path} within {} s: see its log; restart zedkube, then give the order \
+                 again",
                 SOON.as_secs()
             ),
             ..result

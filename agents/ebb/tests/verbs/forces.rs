@@ -158,60 +158,87 @@ async fn where_persist_cannot_be_written_the_order_goes_by_way_of_run() -> Resul
     Ok(())
 }
 
-/// In its place this process cannot publish: what is told as failed must not count later.
 #[tokio::test]
-async fn an_order_that_cannot_be_carried_out_without_zedkube_is_taken_back() -> Result<()> {
+async fn without_zedkube_and_without_a_request_nothing_is_written() -> Result<()> {
     let device = Device::new()?;
-    drop(Zedkube::new(&device)?);
-    device.write("/run/zedkube/DrainRecord", "a file where a folder should be")?;
-    device.refuses(&["force", "complete", "--reason", "r"], 1, "the order is taken back").await?;
+    let no_request =
+        "zedkube does not run, and there is no request that could pass without it: give the command";
+    let only_zedkube = "zedkube does not run, and only zedkube switches drains off and on: start it again";
+    for (order, part) in [("complete", no_request), ("disable", only_zedkube), ("enable", only_zedkube)] {
+        device.refuses(&["force", order, "--reason", "r"], 1, part).await?;
+    }
+    assert!(!device.path("/persist").exists() && !device.path("/run/kube-status").exists());
+    Ok(())
+}
+
+/// What is told as failed must not count later.
+#[tokio::test]
+async fn a_pass_that_cannot_be_written_is_told() -> Result<()> {
+    let mut device = Device::new()?;
+    device.start_device_op().await?;
+    device.json(&["reboot"]).await?;
+    device.write("/run/ebb/PassGate", "a file where a folder should be")?;
+    device.refuses(&["force", "complete", "--reason", "r"], 1, "PassGate").await?;
     assert!(!file(&device).exists());
     Ok(())
 }
 
-#[tokio::test]
-async fn without_zedkube_nothing_is_written() -> Result<()> {
-    let device = Device::new()?;
-    let part = "nothing would happen: zedkube does not run here and has not run in this boot; start it with";
-    device.refuses(&["force", "complete", "--reason", "r"], 1, part).await?;
-    assert!(!device.path("/persist").exists());
-    Ok(())
+/// Makes a zedkube that holds its lock one that makes no progress.
+fn hang(device: &Device) -> Result<()> {
+    device.write("/run/ebb/lock/zedkube/touch", "00000000000000000000\n")?;
+    let touch = std::fs::File::options().write(true).open(device.root.touch(agent::ZEDKUBE))?;
+    Ok(touch.set_modified(std::time::SystemTime::UNIX_EPOCH)?)
 }
 
-/// zedkube holds its lock and makes no progress: it takes no override, and the device waits for it.
+/// No zedkube takes the override, and the device waits for it.
 #[tokio::test]
-async fn beside_a_zedkube_that_hangs_the_request_that_stands_passes() -> Result<()> {
-    let mut device = Device::new()?;
-    let _zedkube = Zedkube::new(&device)?;
-    let touch = device.root.touch(agent::ZEDKUBE);
-    device.write("/run/ebb/lock/zedkube/touch", "00000000000000000000\n")?;
-    std::fs::File::options().write(true).open(touch)?.set_modified(std::time::SystemTime::UNIX_EPOCH)?;
-    let part = "there is no request that could pass without it";
-    let said = device.ebb(&["force", "complete", "--reason", "too early"]).await?;
-    assert!(said.code == 1 && said.out.contains(part), "{said:?}");
-    assert!(!file(&device).exists(), "an order that was told as failed must not count later");
+async fn without_a_zedkube_that_works_the_request_that_stands_passes() -> Result<()> {
+    for (hangs, blocked_by, shown, trouble) in [
+        (
+            true,
+            "zedkube hangs: its touch file is ",
+            "\nzedkube HANGS: its touch file is ",
+            "zedkube hangs: its touch",
+        ),
+        (false, "zedkube does not run (", "zedkube does NOT run", "zedkube does not run"),
+    ] {
+        let mut device = Device::new()?;
+        let zedkube = Some(Zedkube::new(&device)?).filter(|_| hangs);
+        if hangs {
+            hang(&device)?;
+        }
+        let early = ["force", "complete", "--reason", "too early"];
+        let part = format!("error: {trouble}");
+        let said = device.ebb(&early).await?;
+        assert!(said.code == 1 && said.err.starts_with(&part), "{said:?}");
+        assert!(said.err.contains("there is no request that could pass without it"), "{said:?}");
+        assert!(!file(&device).exists(), "an order that was told as failed must not count later");
 
-    device.start_device_op().await?;
-    device.json(&["reboot"]).await?;
-    let shown = || device.item::<DeviceOpStatus>(agent::ZEDAGENT, "global");
-    let hangs = |status: &DeviceOpStatus| status.blocked_by.starts_with("zedkube hangs: its touch file is ");
-    device.until("device-op sees that it hangs", || shown().filter(hangs)).await?;
-    let status = device.ebb(&["status"]).await?;
-    let parts = ["WITHOUT a drain in ", "\nzedkube HANGS: its touch file is "];
-    assert!(status.code == 7 && parts.iter().all(|part| status.out.contains(part)), "{status:?}");
+        device.start_device_op().await?;
+        device.json(&["reboot"]).await?;
+        let status = || device.item::<DeviceOpStatus>(agent::ZEDAGENT, "global");
+        let waits = |status: &DeviceOpStatus| status.blocked_by.starts_with(blocked_by);
+        device.until("device-op waits for zedkube", || status().filter(waits)).await?;
+        let said = device.ebb(&["status"]).await?;
+        let is_shown = ["WITHOUT a drain in ", shown].iter().all(|part| said.out.contains(part));
+        assert!(said.code == 7 && is_shown, "{said:?}");
 
-    let said = device.ebb(&["force", "complete", "--reason", "the disk does not answer"]).await?;
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(
-        said.out.contains("device-op's request passes without it, this once: this node is NOT drained"),
-        "{said:?}"
-    );
-    assert!(!file(&device).exists(), "it must not count for another request when zedkube goes on");
-    let handed_over = |status: &DeviceOpStatus| status.state == DeviceOpState::HandedOver;
-    let status = device.until("the reboot is handed over", || shown().filter(handed_over)).await?;
-    assert!(
-        status.release.ends_with(&format!("({}: the disk does not answer)", peers::user())),
-        "{status:?}"
-    );
+        let said = device.ebb(&["force", "complete", "--reason", "the disk does not answer"]).await?;
+        assert_eq!(said.code, 0, "{said:?}");
+        let line = "device-op's request passes without it, this once: this node is NOT drained";
+        assert!(said.out.starts_with(trouble) && said.out.contains(line), "{said:?}");
+        assert!(said.err.contains("WARNING: the device may go down now"), "{said:?}");
+        assert!(!file(&device).exists(), "it must not count for another request when zedkube goes on");
+        let handed_over = |status: &DeviceOpStatus| status.state == DeviceOpState::HandedOver;
+        let released = device.until("the reboot is handed over", || status().filter(handed_over)).await?;
+        let by = format!("({}: the disk does not answer)", peers::user());
+        assert!(released.release.ends_with(&by), "{released:?}");
+
+        let said = device.ebb(&["force", "enable", "--reason", "it answers again"]).await?;
+        assert!(said.code == 1 && said.err.contains("only zedkube switches drains off and on"), "{said:?}");
+        assert!(said.err.starts_with("no request passes without zedkube any more\n"), "{said:?}");
+        device.until("the reboot waits again", || status().filter(waits)).await?;
+        drop(zedkube);
+    }
     Ok(())
 }

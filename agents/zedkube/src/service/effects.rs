@@ -31,7 +31,7 @@ impl Service {
                     if self.record_again.is_some() && unrecorded::has_to_wait(&effect, &self.state) {
                         self.held.push(effect);
                     } else {
-                        self.perform(effect);
+                        self.performer.perform(effect, &self.state);
                     }
                 }
             }
@@ -59,12 +59,6 @@ impl Service {
         renamed
     }
 
-    fn perform(&mut self, effect: Effect) {
-        if !self.is_offline {
-            self.performer.perform(effect, &self.state);
-        }
-    }
-
     /// Tries again to write the record; if that works, everything that waited goes on.
     pub(super) fn put_on_record(&mut self, now: Moment) {
         if !self.is_on_record(now) {
@@ -77,7 +71,7 @@ impl Service {
             self.step(Event::Tick);
         }
         for effect in std::mem::take(&mut self.held) {
-            self.perform(effect);
+            self.performer.perform(effect, &self.state);
         }
     }
 

@@ -410,7 +410,7 @@ async fn a_zedkube_that_hangs_is_waited_for_within_limits_or_until_an_operator_l
     assert!(gate.is_answer(), "it serves what the request was made for, and nothing else");
     assert_eq!(
         gate.release,
-        "NOT DRAINED: an operator let it pass beside a zedkube that hangs (alice: the disk does not answer)"
+        "NOT DRAINED: an operator let it pass without zedkube (alice: the disk does not answer)"
     );
     // The next operation has a request of its own.
     requester.withdraw().unwrap();

@@ -40,7 +40,9 @@ pub(super) fn release(verdict: Verdict, report: Option<&NodeDrainReport>, by: &s
             "wait: zedkube publishes its report within seconds".to_owned()
         }
         Verdict::Defer(DeferReason::Away { .. }) => {
-            "start zedkube (setting drain.start.on-timeout says what follows)".to_owned()
+            "start zedkube; if it cannot be started, `ebb force complete --reason WHY` lets this operation go now WITHOUT a \
+             drain (setting drain.start.on-timeout says what follows)"
+                .to_owned()
         }
         Verdict::Defer(DeferReason::Hung { .. }) => {
             "restart zedkube; if it cannot be ended, `ebb force complete --reason WHY` lets this operation go now WITHOUT a \
@@ -143,7 +145,7 @@ mod tests {
             (ProceedReason::NotAMember, "this device is in no cluster"),
             (
                 ProceedReason::Passed,
-                "NOT DRAINED: an operator let it pass beside a zedkube that hangs (alice: disk dead)",
+                "NOT DRAINED: an operator let it pass without zedkube (alice: disk dead)",
             ),
         ] {
             assert_eq!(release(Verdict::Proceed(reason), None, "alice: disk\ndead"), expected);
