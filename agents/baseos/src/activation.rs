@@ -6,56 +6,24 @@
 use runtime::clock::Moment;
 use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
-use runtime::settings::Retry;
 use runtime::siblings::NOT_TAKEN_LIMIT_MS;
 use schemas::{BaseOsConfig, BaseOsHoldState, Verdict, commanded_by};
 
 use crate::effect::{Effect, between};
-use crate::facts::{Configured, Facts, Origin};
-use crate::need::{Need, config_in_effect, need};
+use crate::facts::{Configured, Event, Facts, Origin};
+use crate::need::{Need, cannot_tell, config_in_effect, need};
 use crate::nodeagent::{has_released, is_busy, prepares, reboot_failure, reboot_obstacle};
+use crate::policy::Policy;
 use crate::record::{Accepted, Failure, Stage};
 use crate::showing::{release, show};
 use crate::state::{Phase, State};
-
-/// Prefix of the reason while it is not known which version is running.
-pub(crate) const CANNOT_TELL: &str = "cannot tell which version is running: ";
 
 /// Poll interval for nodeagent's lock while baseos waits for it, in milliseconds: a lock that is released causes no
 /// event.
 const LOOK_AT_LOCK_MS: u64 = 1000;
 
-/// The reason while what an earlier baseos left running was killed, and does not end.
-pub(crate) const LEFT_WAS_KILLED: &str = "an earlier activation was killed at its time limit, and its processes do not \
-    end: they may wait for a broken disk (state D in ps)";
-
 /// Pause before what an earlier baseos left running is killed again, in milliseconds.
 const KILL_AGAIN_MS: u64 = 60_000;
-
-/// The settings of baseos.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Policy {
-    /// `baseos.retry`.
-    pub retry: Retry,
-    /// `baseos.dry-run`: activations are only written to a file.
-    pub dry_run: bool,
-    /// `baseos.activate` is set.
-    pub can_activate: bool,
-}
-
-/// An event of the shell.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Event {
-    /// A snapshot of all files.
-    Looked(Box<Facts>),
-    /// The activate command has ended.
-    Ended {
-        /// The effect's serial.
-        serial: u32,
-        /// Success, or the reason of the failure.
-        result: Result<(), String>,
-    },
-}
 
 /// The state machine of images.
 #[derive(Debug, Clone, Copy)]
@@ -335,10 +303,12 @@ fn wanted_config(next: &State, facts: &Facts) -> Option<BaseOsConfig> {
 /// The reason why an image has to wait, other than the gate.
 fn obstacle(next: &State, config: &BaseOsConfig, need: &Need, facts: &Facts) -> Option<String> {
     match need {
-        Need::Unknown(why) => Some(format!("{CANNOT_TELL}{why}")),
+        Need::Unknown(why) => Some(cannot_tell(why)),
         Need::Activation => {
             let content = facts.content_obstacle(&config.content_tree_uuid);
-            let left = facts.left_running.map(|_| still_running(next).to_owned());
+            let left = facts
+                .left_running
+                .map(|_| next.left_words("an earlier activation is still running").to_owned());
             let busy =
                 || is_busy(&facts.nodeagent).then(|| "nodeagent is about to take the device down".to_owned());
             content.or(left).or_else(busy).or_else(|| drain_is_futile(config, facts))
@@ -346,14 +316,6 @@ fn obstacle(next: &State, config: &BaseOsConfig, need: &Need, facts: &Facts) -> 
         Need::Reboot => drain_is_futile(config, facts),
         Need::DryRun => facts.frozen.clone(),
         Need::Nothing | Need::Active | Need::Error(_) | Need::Impossible(_) => None,
-    }
-}
-
-/// Words for an activate command that an earlier baseos left running, or that left something running when it failed.
-fn still_running(next: &State) -> &'static str {
-    match next.left_killed_at {
-        None => "an earlier activation is still running",
-        Some(_) => LEFT_WAS_KILLED,
     }
 }
 

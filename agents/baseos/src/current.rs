@@ -5,14 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use pubsub::Root;
-use runtime::program;
 use runtime::regular_file::{Links, open_regular};
 use runtime::settings::VersionSource;
+use runtime::{clock, program};
 use tokio::sync::mpsc;
 
 use crate::facts::Running;
 use crate::limits::MOST_VERSION_BYTES;
-use crate::perform::Answer;
 
 /// EVE's file with the version that is running.
 const EVE_RELEASE: &str = "/run/eve-release";
@@ -25,9 +24,14 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Limit in bytes for reading the file of `baseos.current`, whose first line is short.
 const MAX_BYTES: u64 = 4096;
 
+/// The setting that a search has used, and the version or the reason why it is not known.
+type Answer = (VersionSource, Result<String, String>);
+
 /// The version that is running, as far as it is known.
 #[derive(Debug)]
 pub(crate) struct Current {
+    sender: mpsc::Sender<Answer>,
+    answers: mpsc::Receiver<Answer>,
     source: Option<VersionSource>,
     /// None before the first search.
     running: Option<Running>,
@@ -36,19 +40,13 @@ pub(crate) struct Current {
 
 impl Current {
     /// Before the first search.
-    pub(crate) const fn new() -> Self {
-        Self { source: None, running: None, ask_at_ms: None }
+    pub(crate) fn new() -> Self {
+        let (sender, answers) = mpsc::channel(1);
+        Self { sender, answers, source: None, running: None, ask_at_ms: None }
     }
 
-    /// The version that is running, by the setting as it is now. Starts a search if one is due, which sends its
-    /// answer to `sender`.
-    pub(crate) fn running(
-        &mut self,
-        source: Option<&VersionSource>,
-        root: &Root,
-        now_ms: u64,
-        sender: &mpsc::Sender<Answer>,
-    ) -> Running {
+    /// The version that is running, by the setting as it is now. Starts a search if one is due.
+    pub(crate) fn running(&mut self, source: Option<&VersionSource>, root: &Root, now_ms: u64) -> Running {
         if self.running.is_none() || self.source.as_ref() != source {
             self.source = source.cloned();
             self.ask_at_ms = source.map(|_| now_ms);
@@ -62,14 +60,16 @@ impl Current {
             && at_ms <= now_ms
         {
             self.ask_at_ms = None;
-            ask(source.clone(), sender.clone());
+            ask(source.clone(), self.sender.clone());
         }
         self.running.clone().unwrap_or_else(|| Running::Unknown("no search has begun".to_owned()))
     }
 
-    /// Takes over the answer of a search. An answer for an earlier setting is ignored.
-    pub(crate) fn answered(&mut self, source: &VersionSource, answer: Result<String, String>, now_ms: u64) {
-        if self.source.as_ref() != Some(source) {
+    /// Waits for the answer of a search, and takes it over. An answer for an earlier setting is ignored. Can be dropped
+    /// and called again.
+    pub(crate) async fn changed(&mut self) {
+        let Some((source, answer)) = self.answers.recv().await else { return };
+        if self.source.as_ref() != Some(&source) {
             return;
         }
         self.running = Some(match answer {
@@ -79,7 +79,7 @@ impl Current {
             }
             Err(error) => {
                 tracing::warn!("cannot tell which version is running: {error}");
-                self.ask_at_ms = Some(now_ms.saturating_add(ASK_AGAIN_MS));
+                self.ask_at_ms = Some(clock::now().after(ASK_AGAIN_MS));
                 Running::Unknown(error)
             }
         });
@@ -116,7 +116,7 @@ fn ask(source: VersionSource, sender: mpsc::Sender<Answer>) {
             VersionSource::File(path) => read(path),
         };
         let answer = answer.and_then(|text| first_line(&text));
-        if sender.send(Answer::Version { source, answer }).await.is_err() {
+        if sender.send((source, answer)).await.is_err() {
             tracing::debug!("baseos stops: it does not use the version that is running");
         }
     });

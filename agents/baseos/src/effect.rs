@@ -34,7 +34,7 @@ pub(crate) enum Effect {
     Status(Box<BaseOsStatus>),
     /// Withdraw the BaseOsStatus of an image.
     Forget(String),
-    /// Run the activate command, then send [`crate::activation::Event::Ended`].
+    /// Run the activate command, then send [`crate::facts::Event::Ended`].
     Activate {
         /// The serial in the event.
         serial: u32,

@@ -1,10 +1,24 @@
-//! Snapshot of all files that baseos decides by.
+//! The events of the shell: a snapshot of all files that baseos decides by, or the end of the activate command.
 
 use std::collections::BTreeMap;
 
 use runtime::requester::GateReading;
 use runtime::siblings::NodeAgentView;
 use schemas::{BaseOsConfig, Source, SwState};
+
+/// An event of the shell.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Event {
+    /// A snapshot of all files.
+    Looked(Box<Facts>),
+    /// The activate command has ended.
+    Ended {
+        /// The effect's serial.
+        serial: u32,
+        /// Success, or the reason of the failure.
+        result: Result<(), String>,
+    },
+}
 
 /// Snapshot of the files: each is read again for every step, those of nodeagent last.
 #[derive(Debug, Clone, PartialEq)]

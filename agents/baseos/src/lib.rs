@@ -13,6 +13,7 @@ mod looking;
 mod need;
 mod nodeagent;
 mod perform;
+mod policy;
 mod record;
 mod showing;
 mod state;

@@ -2,8 +2,8 @@
 
 use schemas::BaseOsConfig;
 
-use crate::activation::Policy;
 use crate::facts::{Configured, Facts, Running};
+use crate::policy::Policy;
 use crate::record::{Accepted, ActivationRecord, ImageRecord, Stage};
 
 /// Limit for the starts of an activation that has no result each time, while another version is running.
@@ -41,6 +41,11 @@ pub(crate) fn need(
         return impossible();
     }
     need
+}
+
+/// The reason to wait while the next step is not known.
+pub(crate) fn cannot_tell(why: &str) -> String {
+    format!("cannot tell which version is running: {why}")
 }
 
 fn impossible() -> Need {

@@ -9,7 +9,7 @@ use runtime::clock::Moment;
 use runtime::freeze::freeze;
 use runtime::machine::{EffectError, OpenError, Shell, log_line};
 use runtime::refused::ToldRefusals;
-use runtime::settings::{self, VersionSource};
+use runtime::settings;
 use runtime::siblings::NodeAgentView;
 use runtime::{
     AgentContext, LatePublisher, NotWritten, OwnRequest, Requester, SettingsWatch, clock, error_chain,
@@ -22,12 +22,13 @@ use schemas::{
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::activation::{BaseOs, Event, Policy};
+use crate::activation::BaseOs;
 use crate::current::Current;
 use crate::dry_run;
 use crate::effect::Effect;
-use crate::facts::{Configured, Facts};
+use crate::facts::{Configured, Event, Facts};
 use crate::looking::{self, Configs};
+use crate::policy::Policy;
 use crate::record::ActivationRecord;
 use crate::showing::troubled;
 use crate::state::{Phase, State};
@@ -51,22 +52,8 @@ pub(crate) struct BaseosShell {
     told: ToldRefusals,
     current: Current,
     command: Option<JoinHandle<()>>,
-    sender: mpsc::Sender<Answer>,
-    answers: mpsc::Receiver<Answer>,
-}
-
-/// An answer of a task beside the loop.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    /// The activate command has ended.
-    Activate(Event),
-    /// The search for the running version has ended.
-    Version {
-        /// The setting that was used.
-        source: VersionSource,
-        /// The version, or the reason why it is not known.
-        answer: Result<String, String>,
-    },
+    sender: mpsc::Sender<Event>,
+    ended: mpsc::Receiver<Event>,
 }
 
 impl Shell for BaseosShell {
@@ -79,8 +66,7 @@ impl Shell for BaseosShell {
         let volatile = Persistence::Volatile;
         let record = LatePublisher::open(context, "no image is accepted until it can be used");
         let recorded: Option<OwnRequest> = record.get().and_then(|record: &ActivationRecord| record.request);
-        // At most one command and one search send here at a time, so 8 places are always enough.
-        let (sender, answers) = mpsc::channel(8);
+        let (sender, ended) = mpsc::channel(1);
         Ok(Self {
             record,
             hold: Publisher::open(root, name, volatile, lock)?.served()?,
@@ -96,7 +82,7 @@ impl Shell for BaseosShell {
             current: Current::new(),
             command: None,
             sender,
-            answers,
+            ended,
             settings: context.settings(),
             context: context.clone(),
         })
@@ -121,7 +107,7 @@ impl Shell for BaseosShell {
         let Configs { images: configs, sources, is_partial } = looking::configs(root);
         let contents = looking::contents(root, &mut self.good_contents, &known_uuids(&configs, state));
         let settings = self.settings.current();
-        let running = self.current.running(settings.baseos.current.as_ref(), root, now.boot_ms, &self.sender);
+        let running = self.current.running(settings.baseos.current.as_ref(), root, now.boot_ms);
         let drain = self.requester.read(state.listen());
         let refused = looking::refused(&configs);
         self.told.tell(&refused);
@@ -173,7 +159,8 @@ impl Shell for BaseosShell {
     async fn changed(&mut self, state: &State) -> Option<Event> {
         let [cluster, zedagent, controller, person] = &mut self.configs;
         tokio::select! {
-            answer = self.answers.recv() => self.take(answer?),
+            event = self.ended.recv() => event,
+            () = self.current.changed() => None,
             () = zedagent.changed() => None,
             () = controller.changed() => None,
             () = person.changed() => None,
@@ -208,16 +195,6 @@ impl Shell for BaseosShell {
 }
 
 impl BaseosShell {
-    fn take(&mut self, answer: Answer) -> Option<Event> {
-        match answer {
-            Answer::Activate(event) => Some(event),
-            Answer::Version { source, answer } => {
-                self.current.answered(&source, answer, clock::boot_millis());
-                None
-            }
-        }
-    }
-
     /// The end of the time limit of an activate command whose result this process will not receive; None if no such
     /// command runs. If that cannot be found out, the limit counts as never over, because its start is not known.
     fn left_running(&self, state: &State) -> Option<u64> {
@@ -278,7 +255,7 @@ impl BaseosShell {
                 Some(command) => run_locked(&command, &environment, limit, &lock).await,
                 None => Err("cannot activate: setting baseos.activate is not set".to_owned()),
             };
-            if sender.send(Answer::Activate(Event::Ended { serial, result })).await.is_err() {
+            if sender.send(Event::Ended { serial, result }).await.is_err() {
                 tracing::debug!("baseos stops: it does not note how the activation has ended");
             }
         }));

@@ -8,10 +8,10 @@ use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
 use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, SwState};
 
-use crate::activation::{CANNOT_TELL, LEFT_WAS_KILLED, Policy};
 use crate::facts::{Configured, Facts, Origin};
-use crate::need::{Need, config_in_effect, need};
+use crate::need::{Need, cannot_tell, config_in_effect, need};
 use crate::nodeagent::is_acting;
+use crate::policy::Policy;
 use crate::state::{Phase, State};
 
 /// EVE's words for the partition that the device boots next, and for the running one.
@@ -137,7 +137,7 @@ fn image_at_rest(hold: BaseOsHold, needs: &Needs, facts: &Facts) -> BaseOsHold {
         let (state, blocked_by, release) = match need {
             Need::Error(error) => (Failed, error.clone(), "a new RetryUpdateCounter allows another try"),
             Need::Impossible(why) => (Failed, why.clone(), "set baseos.activate to what writes an image"),
-            Need::Unknown(why) => (Deferred, format!("{CANNOT_TELL}{why}"), ""),
+            Need::Unknown(why) => (Deferred, cannot_tell(why), ""),
             Need::Activation => (Deferred, facts.content_obstacle(uuid)?, SEE_CONTENT),
             Need::Nothing | Need::Reboot | Need::DryRun | Need::Active => return None,
         };
@@ -170,8 +170,7 @@ fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
         }
         Phase::Adopted => {
             let runs = "a command of an earlier baseos runs; how it ends will not be known";
-            let words = if next.left_killed_at.is_some() { LEFT_WAS_KILLED } else { runs };
-            (BaseOsHoldState::Activating, words.to_owned(), release(next, facts))
+            (BaseOsHoldState::Activating, next.left_words(runs).to_owned(), release(next, facts))
         }
         Phase::Activated => (BaseOsHoldState::Activated, none(), release(next, facts)),
         Phase::Recalling if is_acting(&facts.nodeagent) => {

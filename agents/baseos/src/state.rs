@@ -9,6 +9,10 @@ use text::one_line;
 
 use crate::record::ActivationRecord;
 
+/// The reason while what an earlier baseos left running was killed, and does not end.
+const LEFT_WAS_KILLED: &str = "an earlier activation was killed at its time limit, and its processes do not \
+    end: they may wait for a broken disk (state D in ps)";
+
 /// Limit in bytes for the release text that is read back from BaseOsHold; baseos writes shorter ones.
 const MOST_RELEASE_BYTES: usize = 4096;
 
@@ -120,6 +124,11 @@ impl State {
             Phase::Failed => Listen::ToReport,
             Phase::Idle | Phase::Activating { .. } | Phase::Adopted | Phase::Recalling => Listen::ToNothing,
         }
+    }
+
+    /// The words for what an earlier baseos left running: `words`, until it was killed.
+    pub(crate) const fn left_words(&self, words: &'static str) -> &'static str {
+        if self.left_killed_at.is_some() { LEFT_WAS_KILLED } else { words }
     }
 
     pub(crate) fn next_serial(&mut self) -> u32 {

@@ -5,7 +5,7 @@ use runtime::settings::Retry;
 use schemas::Operation;
 
 use crate::facts::Facts;
-use crate::operation::Policy;
+use crate::policy::Policy;
 use crate::record::{Accepted, Failure, OperationRecord};
 
 /// Reason shown while a command waits for one without a record, which goes first because its record is in `/run`

@@ -7,14 +7,15 @@
 use runtime::clock::Moment;
 use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
-use runtime::settings::Retry;
-use runtime::siblings::{NOT_TAKEN_LIMIT_MS, NodeAgentView};
-use schemas::{DeviceAction, DeviceActionState, Operation, Verdict};
+use runtime::siblings::NOT_TAKEN_LIMIT_MS;
+use schemas::Verdict;
 
 use crate::commands;
 use crate::effect::{Effect, between};
 use crate::facts::Facts;
 use crate::holding::{frozen, next_up, pause};
+use crate::nodeagent::{Progress, has_released, prepares, progress};
+use crate::policy::Policy;
 use crate::record::{Accepted, Failure, OperationRecord};
 use crate::showing::show;
 use crate::state::{AfterRelease, Phase, State};
@@ -25,14 +26,6 @@ const LOOK_AT_LOCK_MS: u64 = 1000;
 
 /// Poll interval for a freeze that ends at a set time, in milliseconds: the wall clock may jump.
 const LOOK_AT_FREEZE_MS: u64 = 60_000;
-
-/// The settings of device-op, and the id of this boot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Policy {
-    /// `device-op.retry`.
-    pub retry: Retry,
-    pub boot_id: String,
-}
 
 /// The state machine of device operations.
 #[derive(Debug, Clone, Copy)]
@@ -203,13 +196,7 @@ fn handed_over(next: &mut State, facts: &Facts, now: Moment) {
 
 /// Counts how long nodeagent does not prepare the command handed over, and gives the command up at the limit.
 fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now: Moment) {
-    let NodeAgentView { is_running, action } = &facts.nodeagent;
-    let is_prepared = action.as_ref().is_some_and(|action| match action.state {
-        DeviceActionState::Taken => *is_running && is_about(action, current),
-        // Another operation takes the device down.
-        DeviceActionState::Acting => true,
-        DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => false,
-    });
+    let is_prepared = prepares(&facts.nodeagent, current);
     if let Some(error) = facts.nodeagent.not_taken(is_prepared, &mut next.not_taken_since, now.boot_ms) {
         fail(&mut next.record, current, error, now);
     }
@@ -344,62 +331,6 @@ fn is_request_superfluous(next: &State, facts: &Facts) -> bool {
         | Phase::Done
         | Phase::Recalling(_) => false,
     }
-}
-
-/// nodeagent's progress with the operation handed over.
-enum Progress {
-    /// nodeagent is idle, has only taken the command, or is busy with another operation.
-    Other,
-    /// nodeagent's file cannot be read.
-    Unknown,
-    Acting,
-    Done,
-    Failed(String),
-}
-
-fn progress(nodeagent: &NodeAgentView, current: Accepted) -> Progress {
-    let Some(action) = &nodeagent.action else {
-        return Progress::Unknown;
-    };
-    let last_shutdown = (action.shutdown_done, action.shutdown_source);
-    if current.operation == Operation::Shutdown && last_shutdown == (Some(current.counter), current.source) {
-        return Progress::Done;
-    }
-    if !is_about(action, current) {
-        return Progress::Other;
-    }
-    match action.state {
-        DeviceActionState::Idle | DeviceActionState::Taken => Progress::Other,
-        DeviceActionState::Acting => Progress::Acting,
-        DeviceActionState::Done => Progress::Done,
-        DeviceActionState::Failed => Progress::Failed(action.error.clone()),
-    }
-}
-
-/// True if nodeagent cannot carry out the command any more. Valid only if the command was cleared before this
-/// snapshot.
-fn has_released(nodeagent: &NodeAgentView) -> bool {
-    nodeagent.action.as_ref().is_some_and(|action| match action.state {
-        DeviceActionState::Idle => true,
-        // nodeagent does not run. When it starts, it begins from Idle and finds the command cleared.
-        DeviceActionState::Taken | DeviceActionState::Done | DeviceActionState::Failed => {
-            !nodeagent.is_running
-        }
-        // The device goes down, for this command or another one: the command and its request stay until then.
-        DeviceActionState::Acting => false,
-    })
-}
-
-/// True if nodeagent has passed the point of no return with the operation handed over.
-pub(crate) fn is_acting(nodeagent: &NodeAgentView, current: Accepted) -> bool {
-    matches!(progress(nodeagent, current), Progress::Acting)
-}
-
-fn is_about(action: &DeviceAction, current: Accepted) -> bool {
-    let is_image = !action.content_tree_uuid.is_empty();
-    !is_image
-        && (action.command, action.counter, action.source)
-            == (Some(current.operation), current.counter, current.source)
 }
 
 /// When to run the next step although no file changes.

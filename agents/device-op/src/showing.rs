@@ -12,7 +12,8 @@ use schemas::{
 use crate::commands::is_taken_back;
 use crate::facts::{Commanded, Facts, Kind, all_kinds};
 use crate::holding::{hold, next_up, pause};
-use crate::operation::{Policy, is_acting};
+use crate::nodeagent::is_acting;
+use crate::policy::Policy;
 use crate::record::Accepted;
 use crate::state::{AfterRelease, Phase, State};
 

@@ -8,7 +8,7 @@ use pubsub::{Backup, Persistence, Root, StoreError, TopicKey, read_item};
 use runtime::{clock, error_chain};
 use schemas::{ActionRecord, agent, to_bytes};
 
-use crate::progress::DurableRecord;
+use crate::facts::DurableRecord;
 
 /// Pause before a record that could not be removed is removed again, in milliseconds.
 const FORGET_AGAIN_MS: u64 = 30_000;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use runtime::{program, settings};
 
-use crate::progress::Outcome;
+use crate::facts::Outcome;
 use crate::standing::Command;
 
 /// Runs `device.command` or `device.shutdown`. The operation, its counter and its reason are in the environment:

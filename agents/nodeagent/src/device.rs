@@ -8,9 +8,9 @@ use schemas::{DeviceAction, Operation};
 
 use crate::command_device::CommandDevice;
 use crate::dry_run::DryRun;
+use crate::facts::Outcome;
 use crate::kernel_device::{Kernel, KernelDevice, kernel_of};
 use crate::logind_device::LogindDevice;
-use crate::progress::Outcome;
 use crate::standing::Command;
 
 /// A means to carry a command out. It may be used again for the same command.
@@ -55,7 +55,7 @@ impl Means {
 
     /// Carries a command out. Dropping the future ends the program, if one runs.
     ///
-    /// [`Outcome::Started`] means that the device should be gone within [`crate::progress::STILL_UP`].
+    /// [`Outcome::Started`] means that the device should be gone within [`crate::policy::STILL_UP`].
     pub(crate) async fn carry_out(&self, command: &Command) -> Outcome {
         match self {
             Self::Logind(logind) => logind.take_down(command.operation).await,

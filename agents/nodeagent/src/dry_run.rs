@@ -4,7 +4,7 @@ use pubsub::Root;
 use runtime::{clock, device_actions, error_chain};
 use schemas::{DeviceLine, GoTime};
 
-use crate::progress::Outcome;
+use crate::facts::Outcome;
 use crate::standing::Command;
 
 /// The folder of the file.

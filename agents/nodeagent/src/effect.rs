@@ -2,8 +2,8 @@
 
 use schemas::{ActionRecord, DeviceAction, NodeAgentStatus};
 
-use crate::progress::State;
 use crate::standing::Command;
+use crate::state::State;
 
 /// An action of the shell. Effects are carried out in order. When one fails, the rest is skipped.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +13,7 @@ pub(crate) enum Effect {
     /// Publish NodeAgentStatus.
     Status(Box<NodeAgentStatus>),
     /// Write the ActionRecord durably, as proof that the command was begun. The next snapshot
-    /// ([`crate::progress::DurableRecord`]) shows whether the write failed.
+    /// ([`crate::facts::DurableRecord`]) shows whether the write failed.
     Record(ActionRecord),
     /// Remove the ActionRecord, because the device was not touched or no means worked. A failure does not stop the
     /// rest; the next snapshot then says when to try again.
@@ -22,14 +22,14 @@ pub(crate) enum Effect {
     LeaveReason(Command),
     /// Remove the reason: the device did not go down.
     ForgetReason,
-    /// Run the hooks, then send [`crate::progress::Event::HooksEnded`].
+    /// Run the hooks, then send [`crate::facts::Event::HooksEnded`].
     RunHooks {
         /// The serial in the event.
         serial: u32,
         /// The command for which the hooks run.
         command: Command,
     },
-    /// Use a means of the device, then send [`crate::progress::Event::Acted`]. Hooks or means that still run are
+    /// Use a means of the device, then send [`crate::facts::Event::Acted`]. Hooks or means that still run are
     /// ended first.
     Act {
         /// The serial in the event.

@@ -8,10 +8,10 @@ use pubsub::Root;
 use schemas::Operation;
 use tokio::sync::oneshot;
 
-use crate::progress::Outcome;
+use crate::facts::Outcome;
 
 /// Time limit of sync. A sync that takes longer waits for a disk or a server that does not answer. The limit is less
-/// than [`crate::progress::STILL_UP`], because nodeagent must call reboot before that time is over.
+/// than [`crate::policy::STILL_UP`], because nodeagent must call reboot before that time is over.
 const SYNC_LIMIT: Duration = Duration::from_mins(4);
 
 /// The system calls that take the whole machine down at once. Tests of this crate use a fake.

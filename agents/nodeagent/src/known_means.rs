@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::device::means;
-use crate::progress::Event;
+use crate::facts::Event;
 
 /// Interval of the search while the device has no means: logind may start later than nodeagent.
 const LOOK_FOR_ONE: Duration = Duration::from_mins(1);

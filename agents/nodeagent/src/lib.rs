@@ -9,14 +9,17 @@ mod command_device;
 mod device;
 mod dry_run;
 mod effect;
+mod facts;
 mod kernel_device;
 mod known_means;
 mod logind;
 mod logind_device;
 mod perform;
+mod policy;
 mod progress;
 mod showing;
 mod standing;
+mod state;
 mod system_bus;
 
 use runtime::machine::RunError;

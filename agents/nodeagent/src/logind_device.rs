@@ -6,8 +6,8 @@ use pubsub::Root;
 use runtime::error_chain;
 use schemas::Operation;
 
+use crate::facts::Outcome;
 use crate::logind::{Answer, Inhibitors, Logind};
-use crate::progress::Outcome;
 use crate::system_bus::{ConnectError, SystemBus};
 
 /// Takes the device down by systemd-logind, if this device has it.
@@ -30,7 +30,7 @@ struct Patience {
     pause: Duration,
 }
 
-/// In total less than [`crate::progress::STILL_UP`], so that one more request fits in.
+/// In total less than [`crate::policy::STILL_UP`], so that one more request fits in.
 const PATIENCE: Patience = Patience { looks: 48, pause: Duration::from_secs(5) };
 
 impl LogindDevice {

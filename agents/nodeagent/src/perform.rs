@@ -22,9 +22,12 @@ use crate::boot_reason;
 use crate::command_device::environment;
 use crate::device::{Means, means};
 use crate::effect::Effect;
+use crate::facts::{Event, Facts, Outcome};
 use crate::known_means::KnownMeans;
-use crate::progress::{Event, Facts, NodeAgent, Outcome, Policy, STILL_UP, State};
+use crate::policy::{Policy, STILL_UP};
+use crate::progress::NodeAgent;
 use crate::standing::{Alive, Command, Report, Siblings, is_released, standing};
+use crate::state::State;
 
 /// Time limit of one hook.
 const HOOK_LIMIT: Duration = Duration::from_mins(1);

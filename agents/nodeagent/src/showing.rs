@@ -3,8 +3,9 @@
 use runtime::clock::Moment;
 use schemas::{DeviceAction, DeviceActionState, NodeAgentStatus, Operation, SCHEMA_VERSION, Source, agent};
 
-use crate::progress::{Event, Phase, State};
+use crate::facts::Event;
 use crate::standing::is_drain_in_progress;
+use crate::state::{Phase, State};
 
 /// Updates DeviceAction and NodeAgentStatus.
 pub(crate) fn show(next: &mut State, event: &Event, now: Moment) {

@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use diagram::variant_name;
+use runtime::settings::Retry;
 use runtime::siblings::NodeAgentView;
 use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube};
 use schemas::{

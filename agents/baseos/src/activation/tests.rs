@@ -1,5 +1,6 @@
 //! The rules of the specification, each named after the EVE defect that it avoids, if there is one.
 
+use runtime::settings::Retry;
 use runtime::testing::SimAgent;
 use schemas::{
     ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainStatus,

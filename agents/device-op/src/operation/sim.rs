@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use diagram::variant_name;
 use runtime::freeze::Freeze;
+use runtime::settings::Retry;
+use runtime::siblings::NodeAgentView;
 use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube};
 use schemas::{
-    ActionRecord, DeviceOpStatus, DeviceOpsCmd, DrainRequester, DrainStatus, GoTime, Operation, Source,
+    ActionRecord, DeviceAction, DeviceActionState, DeviceOpStatus, DeviceOpsCmd, DrainRequester, DrainStatus,
+    GoTime, Operation, Source,
 };
 
 use super::*;

@@ -2,8 +2,9 @@
 
 mod sources;
 
+use runtime::settings::Retry;
 use runtime::testing::SimAgent;
-use schemas::{DeviceOpState, DrainStatus, Member, Operation, Source};
+use schemas::{DeviceAction, DeviceActionState, DeviceOpState, DrainStatus, Member, Operation, Source};
 
 use super::sim::{RETRY_MS, Sim, controllers, said};
 use super::*;

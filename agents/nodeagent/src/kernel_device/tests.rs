@@ -97,7 +97,7 @@ async fn when_dropped_it_only_ends_its_sync() {
 
 #[test]
 fn the_limit_of_a_sync_leaves_time_to_go_down() {
-    assert!(SYNC_LIMIT < crate::progress::STILL_UP);
+    assert!(SYNC_LIMIT < crate::policy::STILL_UP);
 }
 
 #[test]

@@ -167,5 +167,5 @@ async fn a_logind_that_the_bus_can_start_counts_as_there() {
 #[test]
 fn the_patience_leaves_time_to_ask_once_more() {
     let all = PATIENCE.pause.saturating_mul(PATIENCE.looks);
-    assert!(all < crate::progress::STILL_UP);
+    assert!(all < crate::policy::STILL_UP);
 }

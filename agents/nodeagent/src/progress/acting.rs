@@ -1,11 +1,13 @@
 //! The steps past the point of no return: the means are used one after the other.
 
 use runtime::clock::Moment;
-use schemas::{ActionRecord, DeviceTrial, Operation, SCHEMA_VERSION};
+use schemas::{ActionRecord, DeviceAction, DeviceTrial, Operation, SCHEMA_VERSION};
 
-use super::{Event, Facts, MOST_TRIES, Outcome, Phase, Policy, State, Trial, is_still_in_effect};
 use crate::effect::Effect;
+use crate::facts::{Event, Facts, Outcome};
+use crate::policy::Policy;
 use crate::standing::Command;
+use crate::state::{Phase, State, Trial};
 
 /// Passes the point of no return. Acting is published first, then the ActionRecord is written, then a means is used.
 pub(super) fn pass_no_return(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
@@ -29,7 +31,7 @@ pub(super) fn acting(
     match event {
         Event::Looked(facts) => {
             // The command cannot be taken back any more; only its reason may have changed.
-            if is_still_in_effect(next, facts) {
+            if next.is_in_effect(facts) {
                 next.command.clone_from(&facts.command);
             }
             match trial.until_ms {
@@ -123,7 +125,7 @@ pub(super) fn is_proof_wrong(next: &State, facts: &Facts) -> bool {
 fn time_is_over(next: &mut State, trial: Trial, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
     let is_ours = trial.running.is_some();
     let stays_up = !operation(next).is_some_and(goes_down);
-    if stays_up && !is_ours && next.action.tries < MOST_TRIES {
+    if stays_up && !is_ours && next.action.tries < DeviceAction::MOST_TRIES {
         // A shutdown has only one means, and its end was not seen: it is begun again.
         return pass_no_return(next, facts, now, policy);
     }
@@ -226,9 +228,10 @@ fn still_up(next: &State, trial: &Trial, policy: Policy) -> String {
 /// The reason why a command is not begun again.
 pub(super) fn too_often(command: &Command) -> String {
     format!(
-        "cannot {}: it was begun {MOST_TRIES} times in this boot and the device is still up; see the log of nodeagent, \
+        "cannot {}: it was begun {} times in this boot and the device is still up; see the log of nodeagent, \
          then command it again with a new counter",
-        command.operation
+        command.operation,
+        DeviceAction::MOST_TRIES
     )
 }
 
@@ -244,11 +247,4 @@ fn no_means(next: &State, trial: &Trial) -> String {
 
 fn operation(next: &State) -> Option<Operation> {
     next.command.as_ref().map(|command| command.operation)
-}
-
-impl Trial {
-    fn with_error(mut self, error: String) -> Self {
-        self.errors.push(error);
-        self
-    }
 }

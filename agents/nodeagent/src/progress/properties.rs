@@ -9,6 +9,7 @@ use schemas::Operation;
 
 use super::sim::{Sim, command};
 use super::*;
+use crate::facts::Outcome;
 
 #[derive(Clone, Debug)]
 enum SimEvent {
@@ -78,7 +79,7 @@ fn the_state_diagram_shows_what_step_does() {
     let mut start = Sim::new();
     start.means = usize::MAX;
     // A command that was begun too often: a short run does not get that far.
-    for _ in 0..MOST_TRIES {
+    for _ in 0..DeviceAction::MOST_TRIES {
         start.give(Some(command(Operation::Reboot, 1)));
         start.acted(Outcome::NoMeans);
         start.give(None);

@@ -2,12 +2,16 @@
 //! out.
 
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use diagram::variant_name;
 use runtime::testing::{SimAgent, SimLoop, SimWrite};
-use schemas::Operation;
+use schemas::{DeviceActionState, NodeAgentStatus, Operation};
 
 use super::*;
+use crate::facts::Outcome;
+use crate::policy::STILL_UP;
+use crate::standing::Command;
 
 #[derive(Debug, Clone)]
 pub(super) struct Sim {
@@ -139,7 +143,7 @@ impl Sim {
 
     /// Without the published trial, a restart would begin the means again.
     fn invariant_what_is_begun_is_in_its_file(&self, means: usize, dry_run: bool) {
-        assert!(self.action.tries <= MOST_TRIES, "begun too often");
+        assert!(self.action.tries <= DeviceAction::MOST_TRIES, "begun too often");
         let in_file = self.action.trial.as_ref().and_then(|trial| usize::try_from(trial.means).ok());
         assert_eq!(in_file, (!dry_run).then_some(means));
     }

@@ -1,10 +1,17 @@
 //! The rules of the specification, on a simulated device.
 
+use std::time::Duration;
+
 use runtime::testing::SimAgent;
-use schemas::{DrainRequester, DrainStatus, Operation, Source};
+use schemas::{
+    DeviceActionState, DrainRequester, DrainStatus, NodeAgentStatus, NodeDrainStatus, Operation, Source,
+};
 
 use super::sim::{Sim, command};
 use super::*;
+use crate::facts::Outcome;
+use crate::policy::STILL_UP;
+use crate::standing::Command;
 
 use DeviceActionState::{Acting, Done, Failed, Idle, Taken};
 use Operation::{Poweroff, Reboot, Shutdown};
@@ -446,7 +453,7 @@ fn a_command_is_begun_three_times_in_one_boot() {
     for tries in 1..=5 {
         sim.done.clear();
         sim.give(Some(command(Reboot, 7)));
-        if tries <= MOST_TRIES {
+        if tries <= DeviceAction::MOST_TRIES {
             assert_eq!((sim.action.state, sim.action.tries), (Acting, tries));
             sim.restart();
             sim.sleep(STILL_UP);
@@ -474,7 +481,7 @@ fn a_command_is_begun_three_times_in_one_boot() {
 fn a_shutdown_whose_end_was_not_seen_is_begun_again_after_its_time() {
     let mut sim = Sim::new();
     sim.give(Some(command(Shutdown, 7)));
-    for tries in 1..=MOST_TRIES {
+    for tries in 1..=DeviceAction::MOST_TRIES {
         assert_eq!((sim.action.state, sim.action.tries), (Acting, tries));
         sim.restart();
         sim.sleep(STILL_UP);

@@ -4,7 +4,7 @@
 use runtime::freeze::Freeze;
 use runtime::testing::SimAgent;
 use schemas::CommandState::{Recorded as OnlyRecorded, *};
-use schemas::{DeviceOpState, DeviceOpsCmd, DrainStatus, Operation, Source};
+use schemas::{DeviceAction, DeviceActionState, DeviceOpState, DeviceOpsCmd, DrainStatus, Operation, Source};
 
 use crate::facts::{Commanded, Recorded, all_kinds};
 use crate::operation::sim::{RETRY_MS, Sim, controllers, said};
