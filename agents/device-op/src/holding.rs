@@ -1,9 +1,10 @@
-//! Why an accepted command may not request its drain yet, and how long the pause after a failure is.
+//! Which accepted command is next, why the others may not request their drain yet, and how long the pause after a failure is.
 
 use runtime::retry::doubled;
 use runtime::settings::Retry;
 use schemas::Operation;
 
+use crate::commands::is_taken_back;
 use crate::facts::Facts;
 use crate::policy::Policy;
 use crate::record::{Accepted, Failure, OperationRecord};
@@ -16,9 +17,26 @@ const WITHOUT_RECORD_FIRST: &str = "a command without a record goes first (`--wi
 const NO_MEANS: &str = "nodeagent has no means to take this device down: no logind, no `device.command`, no right to \
                         call reboot(2); the node is not drained before nodeagent has one";
 
-/// The first waiting command that is not held.
-pub(crate) fn next_up(record: &OperationRecord, facts: &Facts) -> Option<Accepted> {
-    record.waiting.iter().find(|accepted| hold(accepted, record, facts).is_none()).copied()
+/// What the files say about the accepted commands. Derived once for all phases, and again where the record has changed.
+pub(crate) struct Judged {
+    /// The first waiting command that is not held.
+    pub(crate) next_up: Option<Accepted>,
+    /// The command handed over was taken back.
+    pub(crate) is_taken_back: bool,
+    /// A freeze holds the command handed over.
+    pub(crate) is_frozen: bool,
+}
+
+impl Judged {
+    pub(crate) fn of(record: &OperationRecord, facts: &Facts) -> Self {
+        let is_free = |accepted: &&Accepted| hold(accepted, record, facts).is_none();
+        let current = record.handed_over.as_ref();
+        Self {
+            next_up: record.waiting.iter().find(is_free).copied(),
+            is_taken_back: current.is_some_and(|current| is_taken_back(current, facts)),
+            is_frozen: current.is_some_and(|current| frozen(current, facts).is_some()),
+        }
+    }
 }
 
 /// Why a waiting command may not even request a drain now; None if it may.
@@ -33,7 +51,7 @@ pub(crate) fn hold(accepted: &Accepted, record: &OperationRecord, facts: &Facts)
 }
 
 /// The reason for the freeze if the freeze holds this command: a command with `--now` passes it.
-pub(crate) fn frozen<'a>(accepted: &Accepted, facts: &'a Facts) -> Option<&'a str> {
+fn frozen<'a>(accepted: &Accepted, facts: &'a Facts) -> Option<&'a str> {
     facts.freeze.as_ref().filter(|_| !accepted.now).map(|freeze| freeze.words.as_str())
 }
 

@@ -13,7 +13,7 @@ use schemas::Verdict;
 use crate::commands;
 use crate::effect::{Effect, between};
 use crate::facts::Facts;
-use crate::holding::{frozen, next_up, pause};
+use crate::holding::{Judged, pause};
 use crate::nodeagent::{Progress, has_released, prepares, progress};
 use crate::policy::Policy;
 use crate::record::{Accepted, Failure, OperationRecord};
@@ -60,9 +60,6 @@ pub(crate) fn step(state: State, facts: &Facts, now: Moment, policy: &Policy) ->
         note_end(&mut next.record, facts);
         take_facts(&mut next, facts);
         effects.extend(advance(&mut next, facts, now, policy));
-        if next.phase == Phase::Deferred && next_up(&next.record, facts).is_none() {
-            next.phase = Phase::Held;
-        }
         next.record.forget_stale_failure();
         effects.extend(commands::counters(&next.record, facts));
     }
@@ -72,7 +69,8 @@ pub(crate) fn step(state: State, facts: &Facts, now: Moment, policy: &Policy) ->
     if is_request_superfluous(&next, facts) {
         effects.push(Effect::Withdraw);
     }
-    show(&mut next, facts, now, policy);
+    let judged = Judged::of(&next.record, facts);
+    show(&mut next, &judged, facts, now, policy);
     let mut effects = between(&before, &next, effects);
     effects.extend(wake(&next, facts, now).map(Effect::WakeAt));
     (next, effects)
@@ -85,7 +83,7 @@ fn new_boot(next: &mut State, facts: &Facts, policy: &Policy) -> Vec<Effect> {
     let is_without = commands::begins_without_record(&next.record, facts);
     if overdue.is_empty() || is_without {
         next.record = next.record.clone().in_new_boot(&policy.boot_id, facts.acted.as_ref());
-        next.phase = Phase::of(&next.record);
+        next.phase = Phase::of(&next.record, next.record.waiting.first());
     }
     if is_without { Vec::new() } else { overdue }
 }
@@ -116,40 +114,23 @@ fn take_facts(next: &mut State, facts: &Facts) {
 
 /// Runs the function of the current phase.
 fn advance(next: &mut State, facts: &Facts, now: Moment, policy: &Policy) -> Vec<Effect> {
+    let judged = Judged::of(&next.record, facts);
     match next.phase.clone() {
         Phase::NewBoot => {}
-        Phase::Idle | Phase::Held => next.phase = phase_of(&next.record, facts),
-        Phase::Deferred => return deferred(next, facts, now),
-        Phase::HandedOver => handed_over(next, facts, now),
-        Phase::Acting => acting(next, facts, now),
-        Phase::Done => done(next, facts, now),
+        Phase::Idle | Phase::Held => next.phase = Phase::of(&next.record, judged.next_up.as_ref()),
+        Phase::Deferred => return deferred(next, &judged, facts, now),
+        Phase::HandedOver => handed_over(next, &judged, facts, now),
+        Phase::Acting => acting(next, &judged, facts, now),
+        Phase::Done => done(next, &judged, facts, now),
         Phase::Recalling(after_release) => recalling(next, &after_release, facts),
-        Phase::Failed => failed(next, facts, now, policy),
+        Phase::Failed => failed(next, &judged, facts, now, policy),
     }
     Vec::new()
 }
 
-/// The phase in which a record of this boot continues, from the commands that may begin now.
-fn phase_of(record: &OperationRecord, facts: &Facts) -> Phase {
-    let next = next_up(record, facts);
-    match Phase::of(record) {
-        Phase::Deferred | Phase::Failed if record.failure_of(next.as_ref()).is_some() => Phase::Failed,
-        Phase::Deferred | Phase::Failed if next.is_some() => Phase::Deferred,
-        Phase::Deferred | Phase::Failed => Phase::Held,
-        phase @ (Phase::NewBoot
-        | Phase::Idle
-        | Phase::Held
-        | Phase::HandedOver
-        | Phase::Acting
-        | Phase::Done
-        | Phase::Recalling(_)) => phase,
-    }
-}
-
-fn deferred(next: &mut State, facts: &Facts, now: Moment) -> Vec<Effect> {
-    next.phase = phase_of(&next.record, facts);
-    let (Some(current), Some(gate), Phase::Deferred) =
-        (next_up(&next.record, facts), &facts.drain.gate, &next.phase)
+fn deferred(next: &mut State, judged: &Judged, facts: &Facts, now: Moment) -> Vec<Effect> {
+    next.phase = Phase::of(&next.record, judged.next_up.as_ref());
+    let (Some(current), Some(gate), Phase::Deferred) = (judged.next_up, &facts.drain.gate, &next.phase)
     else {
         return Vec::new();
     };
@@ -176,16 +157,16 @@ fn deferred(next: &mut State, facts: &Facts, now: Moment) -> Vec<Effect> {
 }
 
 /// Until nodeagent is Acting, the gate may close again, and the source may take the command back.
-fn handed_over(next: &mut State, facts: &Facts, now: Moment) {
-    let Some((current, progress)) = under_way(next, facts) else { return };
+fn handed_over(next: &mut State, judged: &Judged, facts: &Facts, now: Moment) {
+    let Some((current, progress)) = under_way(next, judged, facts) else { return };
     match progress {
         Progress::Acting => next.phase = Phase::Acting,
         Progress::Done => next.phase = Phase::Done,
         Progress::Failed(error) => nodeagent_failed(&mut next.record, current, error, now),
         Progress::Other | Progress::Unknown => {
-            if commands::is_taken_back(&current, facts) {
+            if judged.is_taken_back {
                 recall(next, &AfterRelease::Drop, facts);
-            } else if !facts.drain.is_open() || frozen(&current, facts).is_some() {
+            } else if !facts.drain.is_open() || judged.is_frozen {
                 recall(next, &AfterRelease::Defer, facts);
             } else {
                 not_taken(next, current, facts, now);
@@ -218,9 +199,9 @@ fn fail(record: &mut OperationRecord, current: Accepted, error: String, now: Mom
 /// The operation handed over, and nodeagent's progress with it. None if the operation is recalled here. A recorded
 /// failure is checked first: if the command were cleared before the failure is on disk, a crash in between would
 /// repeat the operation without the pause.
-fn under_way(next: &mut State, facts: &Facts) -> Option<(Accepted, Progress)> {
+fn under_way(next: &mut State, judged: &Judged, facts: &Facts) -> Option<(Accepted, Progress)> {
     let Some(current) = next.record.handed_over else {
-        next.phase = Phase::of(&next.record);
+        next.phase = Phase::of(&next.record, judged.next_up.as_ref());
         return None;
     };
     if let Some(failure) = next.record.failure_of(Some(&current)) {
@@ -230,7 +211,7 @@ fn under_way(next: &mut State, facts: &Facts) -> Option<(Accepted, Progress)> {
     }
     let progress = progress(&facts.nodeagent, current);
     let is_over = matches!(progress, Progress::Done | Progress::Failed(_));
-    if is_over && commands::is_taken_back(&current, facts) {
+    if is_over && judged.is_taken_back {
         // Recalled without a record of how it ended: the disk may accept no writes.
         recall(next, &AfterRelease::Drop, facts);
         return None;
@@ -248,8 +229,8 @@ fn recall(next: &mut State, after_release: &AfterRelease, facts: &Facts) {
 }
 
 /// nodeagent is past the point of no return: only its final result matters.
-fn acting(next: &mut State, facts: &Facts, now: Moment) {
-    let Some((current, progress)) = under_way(next, facts) else { return };
+fn acting(next: &mut State, judged: &Judged, facts: &Facts, now: Moment) {
+    let Some((current, progress)) = under_way(next, judged, facts) else { return };
     match progress {
         Progress::Acting | Progress::Unknown => {}
         Progress::Done => next.phase = Phase::Done,
@@ -263,13 +244,13 @@ fn acting(next: &mut State, facts: &Facts, now: Moment) {
 }
 
 /// The command and its drain request stay published until the command is taken back or a second one waits.
-fn done(next: &mut State, facts: &Facts, now: Moment) {
-    let Some((current, progress)) = under_way(next, facts) else { return };
+fn done(next: &mut State, judged: &Judged, facts: &Facts, now: Moment) {
+    let Some((current, progress)) = under_way(next, judged, facts) else { return };
     match progress {
         Progress::Acting => next.phase = Phase::Acting,
         Progress::Failed(error) => nodeagent_failed(&mut next.record, current, error, now),
         Progress::Done | Progress::Unknown | Progress::Other => {
-            if commands::is_taken_back(&current, facts) || !next.record.waiting.is_empty() {
+            if judged.is_taken_back || !next.record.waiting.is_empty() {
                 recall(next, &AfterRelease::Drop, facts);
             } else if matches!(progress, Progress::Other) {
                 // nodeagent has lost its progress. The operation is done, so nodeagent must not find the command
@@ -298,10 +279,10 @@ fn recalling(next: &mut State, after_release: &AfterRelease, facts: &Facts) {
         AfterRelease::Defer | AfterRelease::Fail(_) => next.record.take_back_to_queue(),
         AfterRelease::Drop => next.record.drop_handed_over(),
     }
-    next.phase = phase_of(&next.record, facts);
+    next.phase = Phase::of(&next.record, Judged::of(&next.record, facts).next_up.as_ref());
 }
 
-fn failed(next: &mut State, facts: &Facts, now: Moment, policy: &Policy) {
+fn failed(next: &mut State, judged: &Judged, facts: &Facts, now: Moment, policy: &Policy) {
     let is_due = |failure: &Failure| {
         next_try(failure.at_ms, pause(failure, next.record.setbacks, policy)).is_due(now.boot_ms)
             || (failure.is_drain && facts.drain.needs_no_pause)
@@ -309,7 +290,7 @@ fn failed(next: &mut State, facts: &Facts, now: Moment, policy: &Policy) {
     if next.record.failed.as_ref().is_some_and(is_due) {
         next.record.failed = None;
     }
-    next.phase = phase_of(&next.record, facts);
+    next.phase = Phase::of(&next.record, judged.next_up.as_ref());
 }
 
 /// Records the next request as device-op's own, and publishes it.

@@ -9,21 +9,20 @@ use schemas::{
     SCHEMA_VERSION, commanded_by,
 };
 
-use crate::commands::is_taken_back;
 use crate::facts::{Commanded, Facts, Kind, all_kinds};
-use crate::holding::{hold, next_up, pause};
+use crate::holding::{Judged, hold, pause};
 use crate::nodeagent::is_acting;
 use crate::policy::Policy;
-use crate::record::Accepted;
+use crate::record::{Accepted, OperationRecord};
 use crate::state::{AfterRelease, Phase, State};
 
 /// Shown if a command is taken back after the point of no return.
 const TOO_LATE: &str = "take-back refused: too late, the device is going down";
 
 /// Updates DeviceOpStatus and the command in ZedAgentStatus.
-pub(crate) fn show(next: &mut State, facts: &Facts, now: Moment, policy: &Policy) {
+pub(crate) fn show(next: &mut State, judged: &Judged, facts: &Facts, now: Moment, policy: &Policy) {
     next.next_try = shown_next_try(next, now, policy);
-    let status = status(next, facts);
+    let status = status(next, judged, facts);
     let is_same = |shown: &DeviceOpStatus| {
         (shown.operation, shown.counter, shown.source, shown.state)
             == (status.operation, status.counter, status.source, status.state)
@@ -81,16 +80,16 @@ pub(crate) fn troubled(state: &State, error: &str) -> Option<DeviceOpStatus> {
 
 /// The command that is shown: the one handed over, otherwise the first that may begin, otherwise the first that
 /// waits.
-fn current(next: &State, facts: &Facts) -> Option<Accepted> {
-    let record = &next.record;
-    record.handed_over.or_else(|| next_up(record, facts)).or_else(|| record.current().copied())
+fn current(record: &OperationRecord, judged: &Judged) -> Option<Accepted> {
+    record.handed_over.or(judged.next_up).or_else(|| record.current().copied())
 }
 
-fn status(next: &State, facts: &Facts) -> DeviceOpStatus {
-    let current = current(next, facts);
+fn status(next: &State, judged: &Judged, facts: &Facts) -> DeviceOpStatus {
+    let current = current(&next.record, judged);
     let given_up = next.record.ended_now(CommandState::Failed).next().filter(|_| current.is_none());
-    let (blocked_by, release) = words(next, facts);
-    let state = if is_too_late(next, facts) { DeviceOpState::HandedOver } else { shown_state(&next.phase) };
+    let (blocked_by, release) = words(next, judged, facts);
+    let state =
+        if is_too_late(next, judged, facts) { DeviceOpState::HandedOver } else { shown_state(&next.phase) };
     let state = if given_up.is_some() { DeviceOpState::Failed } else { state };
     let failed = |line: &CommandLine| Accepted::new((line.source, line.operation), line.counter);
     let current = current.or_else(|| given_up.map(failed));
@@ -166,7 +165,7 @@ const fn shown_state(phase: &Phase) -> DeviceOpState {
 }
 
 /// The texts for `BlockedBy` and `Release`.
-fn words(next: &State, facts: &Facts) -> (String, String) {
+fn words(next: &State, judged: &Judged, facts: &Facts) -> (String, String) {
     match &next.phase {
         Phase::NewBoot => (String::new(), String::new()),
         Phase::Idle => not_carried_out(next),
@@ -175,7 +174,7 @@ fn words(next: &State, facts: &Facts) -> (String, String) {
             (first.and_then(|first| hold(first, &next.record, facts)).unwrap_or_default(), String::new())
         }
         Phase::Deferred => facts.drain.words(),
-        Phase::Acting | Phase::Recalling(_) if is_too_late(next, facts) => {
+        Phase::Acting | Phase::Recalling(_) if is_too_late(next, judged, facts) => {
             (TOO_LATE.to_owned(), release(next, facts))
         }
         Phase::HandedOver | Phase::Acting | Phase::Done => (String::new(), release(next, facts)),
@@ -194,12 +193,12 @@ fn words(next: &State, facts: &Facts) -> (String, String) {
 }
 
 /// True if the command was taken back or is no longer released, but nodeagent is already Acting on it.
-fn is_too_late(next: &State, facts: &Facts) -> bool {
+fn is_too_late(next: &State, judged: &Judged, facts: &Facts) -> bool {
     let Some(current) = next.record.handed_over else {
         return false;
     };
     match next.phase {
-        Phase::Acting => is_taken_back(&current, facts),
+        Phase::Acting => judged.is_taken_back,
         Phase::Recalling(_) => is_acting(&facts.nodeagent, current),
         Phase::NewBoot
         | Phase::Idle

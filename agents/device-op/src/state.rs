@@ -5,7 +5,7 @@ use runtime::shown_try::ShownTry;
 use schemas::{DeviceOpStatus, Operation};
 use text::one_line;
 
-use crate::record::OperationRecord;
+use crate::record::{Accepted, OperationRecord};
 
 /// Limit in bytes for each text that is read back from DeviceOpStatus; device-op writes shorter ones.
 const MOST_TEXT_BYTES: usize = 4096;
@@ -77,7 +77,7 @@ impl State {
         let (release, by, reason) = (bounded(&shown.release), bounded(&shown.by), bounded(&shown.reason));
         let shown = DeviceOpStatus { release, by, reason, ..shown };
         let is_new_boot = record.boot_id != boot_id;
-        let phase = if is_new_boot { Phase::NewBoot } else { Phase::of(&record) };
+        let phase = if is_new_boot { Phase::NewBoot } else { Phase::of(&record, record.waiting.first()) };
         Self { record, phase, shown, command, not_taken_since: None, next_try: None, is_unsure: true }
     }
 
@@ -97,13 +97,15 @@ impl State {
 }
 
 impl Phase {
-    /// The phase in which a record of this boot continues.
-    pub(crate) fn of(record: &OperationRecord) -> Self {
+    /// The phase in which a record of this boot continues, with the waiting command that may begin now.
+    pub(crate) fn of(record: &OperationRecord, next_up: Option<&Accepted>) -> Self {
         if record.handed_over.is_some() {
             if record.is_done { Self::Done } else { Self::HandedOver }
         } else if record.waiting.is_empty() {
             Self::Idle
-        } else if record.failure_of(record.waiting.first()).is_some() {
+        } else if next_up.is_none() {
+            Self::Held
+        } else if record.failure_of(next_up).is_some() {
             Self::Failed
         } else {
             Self::Deferred
