@@ -12,7 +12,7 @@ use runtime::refused::ToldRefusals;
 use runtime::settings;
 use runtime::siblings::NodeAgentView;
 use runtime::{
-    AgentContext, LatePublisher, NotWritten, OwnRequest, Requester, SettingsWatch, clock, error_chain,
+    AgentContext, LatePublisher, NotWritten, OwnRequest, Requester, SettingsWatch, Task, clock, error_chain,
     program,
 };
 use schemas::{
@@ -20,7 +20,6 @@ use schemas::{
     Source, SwState, agent,
 };
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::activation::BaseOs;
 use crate::current::Current;
@@ -51,7 +50,8 @@ pub(crate) struct BaseosShell {
     action: Subscription<DeviceAction>,
     told: ToldRefusals,
     current: Current,
-    command: Option<JoinHandle<()>>,
+    /// The activate command, which must end with baseos.
+    command: Option<Task>,
     sender: mpsc::Sender<Event>,
     ended: mpsc::Receiver<Event>,
 }
@@ -250,7 +250,7 @@ impl BaseosShell {
         let (uuid, version) = (&config.content_tree_uuid, &config.base_os_version);
         tracing::warn!("baseOsHandleStatusUpdateUUID: activating {uuid}, version {version}");
         let (sender, lock) = (self.sender.clone(), self.lock.clone());
-        self.command = Some(tokio::spawn(async move {
+        self.command = Some(Task::spawn(async move {
             let result = match command {
                 Some(command) => run_locked(&command, &environment, limit, &lock).await,
                 None => Err("cannot activate: setting baseos.activate is not set".to_owned()),
@@ -289,15 +289,6 @@ async fn run_locked(
         tracing::warn!("processes of the activate command may still run, baseos waits for them: {error}");
     }
     ended
-}
-
-/// The activate command must end with baseos.
-impl Drop for BaseosShell {
-    fn drop(&mut self) {
-        if let Some(command) = self.command.take() {
-            command.abort();
-        }
-    }
 }
 
 /// Image and phase for the log.

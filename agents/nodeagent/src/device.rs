@@ -1,13 +1,14 @@
 //! The means that take the device down, in the order in which they are tried.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pubsub::Root;
 use runtime::settings::DeviceSettings;
-use schemas::{DeviceAction, Operation};
+use runtime::{clock, device_actions, error_chain};
+use schemas::{DeviceAction, DeviceLine, GoTime, Operation};
 
 use crate::command_device::CommandDevice;
-use crate::dry_run::DryRun;
 use crate::facts::Outcome;
 use crate::kernel_device::{Kernel, KernelDevice, kernel_of};
 use crate::logind_device::LogindDevice;
@@ -26,8 +27,8 @@ pub(crate) enum Means {
     Kernel(KernelDevice),
     /// A shutdown without `device.shutdown`: the drain has stopped the applications already.
     NothingToStop,
-    /// A dry run, which only writes the command to a file.
-    DryRun(DryRun),
+    /// A dry run, which only appends a line to `device-actions.jsonl`, once per boot, operation and counter.
+    DryRun { folder: PathBuf, boot_id: String },
 }
 
 impl Means {
@@ -39,7 +40,7 @@ impl Means {
             Self::NoCommand => "device.command (not set)",
             Self::Kernel(_) => "reboot(2)",
             Self::NothingToStop => "nothing to stop",
-            Self::DryRun(_) => DeviceAction::DRY_RUN,
+            Self::DryRun { .. } => DeviceAction::DRY_RUN,
         }
     }
 
@@ -49,7 +50,7 @@ impl Means {
             Self::Logind(logind) => logind.is_there().await,
             Self::Kernel(kernel) => kernel.is_there(),
             Self::NoCommand => false,
-            Self::Command(_) | Self::NothingToStop | Self::DryRun(_) => true,
+            Self::Command(_) | Self::NothingToStop | Self::DryRun { .. } => true,
         }
     }
 
@@ -63,7 +64,7 @@ impl Means {
             Self::NoCommand => Outcome::Absent("no device.command".to_owned()),
             Self::Kernel(kernel) => kernel.take_down(command.operation).await,
             Self::NothingToStop => Outcome::Done,
-            Self::DryRun(dry_run) => dry_run.write_down(command),
+            Self::DryRun { folder, boot_id } => write_down(folder, boot_id, command),
         }
     }
 }
@@ -80,7 +81,7 @@ pub(crate) fn means(
     boot_id: &str,
 ) -> Vec<Means> {
     if dry_run {
-        return vec![Means::DryRun(DryRun::new(root, boot_id))];
+        return vec![Means::DryRun { folder: root.join("/persist"), boot_id: boot_id.to_owned() }];
     }
     match operation {
         Operation::Reboot | Operation::Poweroff => going_down(settings, root, kernel_of(root)),
@@ -100,9 +101,26 @@ fn going_down(settings: &DeviceSettings, root: &Root, kernel: Option<Arc<dyn Ker
     [logind, command.map_or(Means::NoCommand, Means::Command)].into_iter().chain(kernel).collect()
 }
 
+fn write_down(folder: &Path, boot_id: &str, command: &Command) -> Outcome {
+    let line = DeviceLine {
+        action: command.operation.name().to_owned(),
+        reason: command.reason.clone(),
+        counter: command.counter,
+        source: command.source,
+        content_tree_uuid: String::new(),
+        boot_id: boot_id.to_owned(),
+        at: GoTime::from(clock::wall()),
+    };
+    match device_actions::write_down(folder, &line) {
+        Ok(()) => Outcome::Done,
+        Err(error) => Outcome::Failed(error_chain(&error)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use runtime::settings;
+    use schemas::parse;
 
     use super::*;
     use crate::kernel_device::Switch;
@@ -165,5 +183,30 @@ mod tests {
             let means = going_down(&settings(has_command), &root, Some(Arc::new(NoKernel)));
             assert_eq!(names(&means), ["systemd-logind", expected, "reboot(2)"]);
         }
+    }
+
+    fn lines(folder: &Path) -> Vec<DeviceLine> {
+        let text = std::fs::read_to_string(folder.join("persist").join("device-actions.jsonl")).unwrap();
+        text.lines().map(|line| parse(line.as_bytes()).unwrap()).collect()
+    }
+
+    #[test]
+    fn one_line_per_boot_operation_and_counter() {
+        let folder = tempfile::tempdir().unwrap();
+        let command = |operation, counter| Command::new(operation, counter, Some("why".to_owned()));
+        for (boot_id, operation, counter, lines_after) in [
+            ("boot-1", Operation::Reboot, 1, 1),
+            ("boot-1", Operation::Reboot, 1, 1),
+            ("boot-1", Operation::Reboot, 2, 2),
+            ("boot-1", Operation::Poweroff, 2, 3),
+            ("boot-2", Operation::Reboot, 2, 4),
+            ("boot-2", Operation::Reboot, 2, 4),
+        ] {
+            let outcome = write_down(&folder.path().join("persist"), boot_id, &command(operation, counter));
+            assert_eq!(outcome, Outcome::Done);
+            assert_eq!(lines(folder.path()).len(), lines_after, "{boot_id} {operation} {counter}");
+        }
+        let line = lines(folder.path()).remove(0);
+        assert_eq!((line.action.as_str(), line.reason.as_str(), line.counter), ("reboot", "why", 1));
     }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use pubsub::Root;
+use runtime::Task;
 use runtime::settings::DeviceSettings;
 use schemas::Operation;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::device::means;
 use crate::facts::Event;
@@ -16,10 +16,10 @@ const LOOK_FOR_ONE: Duration = Duration::from_mins(1);
 /// Interval of the search while the device has means, which it may lose.
 const LOOK_AGAIN: Duration = Duration::from_mins(10);
 
-/// The task that searches for the means beside the loop. Dropping this value ends it.
+/// The task that searches for the means beside the loop.
 #[derive(Debug, Default)]
 pub(crate) struct KnownMeans {
-    looking: Option<(DeviceSettings, JoinHandle<()>)>,
+    looking: Option<(DeviceSettings, Task)>,
 }
 
 impl KnownMeans {
@@ -35,10 +35,10 @@ impl KnownMeans {
         if self.looking.as_ref().is_some_and(|(looked_for, _)| looked_for == settings) {
             return;
         }
-        self.end();
+        self.looking = None;
         let (root, boot_id, sender, of) =
             (root.clone(), boot_id.to_owned(), sender.clone(), settings.clone());
-        let task = tokio::spawn(async move {
+        let task = Task::spawn(async move {
             loop {
                 let found = find(&of, &root, &boot_id).await;
                 let pause = if found.is_empty() { LOOK_FOR_ONE } else { LOOK_AGAIN };
@@ -49,18 +49,6 @@ impl KnownMeans {
             }
         });
         self.looking = Some((settings.clone(), task));
-    }
-
-    fn end(&mut self) {
-        if let Some((_, task)) = self.looking.take() {
-            task.abort();
-        }
-    }
-}
-
-impl Drop for KnownMeans {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 

@@ -7,7 +7,6 @@ mod action_record;
 mod boot_reason;
 mod command_device;
 mod device;
-mod dry_run;
 mod effect;
 mod facts;
 mod kernel_device;

@@ -8,14 +8,13 @@ use runtime::clock::Moment;
 use runtime::machine::{EffectError, OpenError, Shell};
 use runtime::requester::standing_pass;
 use runtime::siblings::{is_running, is_working};
-use runtime::{AgentContext, SettingsWatch, error_chain, program};
+use runtime::{AgentContext, SettingsWatch, Task, error_chain, program};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, BootReason, DeviceAction, DeviceActionState, DeviceOpStatus,
     NOT_DRAINED, NodeAgentStatus, NodeDrainReport, NodeDrainStatus, SCHEMA_VERSION, Topic, ZedAgentStatus,
     agent,
 };
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::action_record::RecordFile;
 use crate::boot_reason;
@@ -46,7 +45,8 @@ pub(crate) struct NodeagentShell {
     images: Subscription<BaseOsStatus>,
     record: RecordFile,
     means: KnownMeans,
-    running: Option<JoinHandle<()>>,
+    /// The hooks or the means that run.
+    running: Option<Task>,
     sender: mpsc::Sender<Event>,
     events: mpsc::Receiver<Event>,
 }
@@ -149,7 +149,7 @@ impl Shell for NodeagentShell {
             Effect::ForgetReason => self.forget_reason(),
             Effect::RunHooks { serial, command } => self.run_hooks(*serial, command),
             Effect::Act { serial, means, command, dry_run } => self.act(*serial, *means, command, *dry_run),
-            Effect::Drop => self.end_running(),
+            Effect::Drop => self.running = None,
             Effect::WakeAt(_) => {}
         }
         Ok(())
@@ -209,11 +209,11 @@ impl NodeagentShell {
 
     /// Runs the hooks. If a hook fails, the device goes down all the same.
     fn run_hooks(&mut self, serial: u32, command: &Command) {
-        self.end_running();
+        self.running = None;
         let operation = command.operation;
         let (hooks, sender) = (self.settings.current().device.pre.clone(), self.sender.clone());
         let environment = environment(command);
-        self.running = Some(tokio::spawn(async move {
+        self.running = Some(Task::spawn(async move {
             for hook in hooks {
                 if let Err(error) = program::run(&hook, &environment, HOOK_LIMIT).await {
                     tracing::warn!("a device.pre hook failed: {error}; the {operation} goes on");
@@ -224,26 +224,20 @@ impl NodeagentShell {
     }
 
     fn act(&mut self, serial: u32, number: usize, command: &Command, dry_run: bool) {
-        self.end_running();
+        self.running = None;
         let operation = command.operation;
         let settings = self.settings.current();
         let mut all =
             means(&settings.device, operation, dry_run, self.context.root(), self.context.boot_id());
         let device = (number < all.len()).then(|| all.swap_remove(number));
         let (command, sender) = (command.clone(), self.sender.clone());
-        self.running = Some(tokio::spawn(async move {
+        self.running = Some(Task::spawn(async move {
             let outcome = match device {
                 Some(device) => carry_out(&device, &command).await,
                 None => Outcome::NoMeans,
             };
             send(&sender, Event::Acted { serial, outcome }).await;
         }));
-    }
-
-    fn end_running(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.abort();
-        }
     }
 
     /// Publishes the reason of the last boot, and only then removes its files; counts this boot. DeviceAction is
@@ -307,13 +301,6 @@ impl NodeagentShell {
     fn read<T: Topic>(&self, publisher: &str, key: &TopicKey, last: &Subscription<T>) -> Option<T> {
         read_item(self.context.root(), publisher, Persistence::Volatile, key)
             .unwrap_or_else(|_| last.get(key).cloned())
-    }
-}
-
-/// Hooks and means must end with nodeagent.
-impl Drop for NodeagentShell {
-    fn drop(&mut self) {
-        self.end_running();
     }
 }
 

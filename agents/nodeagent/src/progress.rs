@@ -10,9 +10,10 @@ use runtime::machine::Machine;
 use schemas::DeviceAction;
 
 use crate::effect::{Effect, between};
-use crate::facts::{DurableRecord, Event, Facts};
+use crate::facts::{Event, Facts};
 use crate::policy::Policy;
 use crate::showing;
+use crate::standing::is_drain_in_progress;
 use crate::state::{Hooks, Phase, State, Trial};
 
 /// Poll interval for the locks of the other agents while nodeagent waits for one, in milliseconds: a lock that is
@@ -50,123 +51,99 @@ impl Machine for NodeAgent {
 pub(crate) fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
     let before = state.clone();
     let mut next = State { is_unsure: false, ..state };
-    if matches!(event, Event::Looked(_)) {
-        next.obstacle = "";
-    }
-    let own = match next.phase.clone() {
-        Phase::Idle => idle(&mut next, event),
-        Phase::Taken(hooks) => taken(&mut next, hooks, event, now, policy),
-        Phase::Acting(trial) => acting::acting(&mut next, trial, event, now, policy),
-        Phase::Done | Phase::Failed(_) => over(&mut next, event),
-    };
-    if let Event::MeansFound(means) = event {
-        next.action.means = Some(means.clone());
-    }
-    showing::show(&mut next, event, now);
-    let mut effects = between(&before, &next, own);
-    effects.extend(forget_again(&next, event, now));
-    effects.extend(wake(&next, now).map(Effect::WakeAt));
-    (next, effects)
-}
-
-fn idle(next: &mut State, event: &Event) -> Vec<Effect> {
-    match event {
-        Event::Looked(Facts { command: Some(command), .. }) => {
-            next.command = Some(command.clone());
-            next.phase = Phase::Taken(Hooks::Due);
-            Vec::new()
-        }
-        Event::Looked(_) | Event::HooksEnded { .. } | Event::Acted { .. } | Event::MeansFound(_) => {
-            Vec::new()
-        }
-    }
-}
-
-fn taken(next: &mut State, hooks: Hooks, event: &Event, now: Moment, policy: Policy) -> Vec<Effect> {
-    match event {
-        Event::Looked(facts) if !next.is_in_effect(facts) => {
-            next.phase = Phase::Idle;
-            next.command = None;
-            vec![Effect::Drop]
-        }
-        Event::Looked(facts) => taken_and_in_effect(next, hooks, facts, now, policy),
+    let own = match event {
+        Event::Looked(facts) => looked(&mut next, facts, now, policy),
         Event::HooksEnded { serial } => {
-            if hooks == (Hooks::Running { serial: *serial }) {
+            if next.phase == Phase::Taken(Hooks::Running { serial: *serial }) {
                 next.phase = Phase::Taken(Hooks::Ended);
             }
             Vec::new()
         }
-        Event::Acted { .. } | Event::MeansFound(_) => Vec::new(),
-    }
+        Event::Acted { serial, outcome } => acting::acted(&mut next, *serial, outcome, now, policy),
+        Event::MeansFound(means) => {
+            next.action.means = Some(means.clone());
+            Vec::new()
+        }
+    };
+    showing::show(&mut next, now);
+    let mut effects = between(&before, &next, own);
+    effects.extend(wake(&next, now).map(Effect::WakeAt));
+    (next, effects)
 }
 
-/// The command is taken and still in effect. Taken was on disk before this snapshot, so an agent that wants to revoke
-/// the command sees Taken and waits for nodeagent.
-fn taken_and_in_effect(
-    next: &mut State,
-    hooks: Hooks,
-    facts: &Facts,
-    now: Moment,
-    policy: Policy,
-) -> Vec<Effect> {
-    next.command.clone_from(&facts.command);
-    match (hooks, &facts.command) {
-        (Hooks::Running { .. }, _) => Vec::new(),
-        (Hooks::Due | Hooks::Ended, Some(command)) if next.has_done(command) => {
-            next.phase = Phase::Done;
-            next.status.all_domains_halted = true;
+/// Runs the function of the current phase.
+fn looked(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
+    next.obstacle = "";
+    next.status.wait_drain_in_progress = is_drain_in_progress(facts.drain);
+    let mut effects = match next.phase.clone() {
+        Phase::Idle => {
+            if let Some(command) = &facts.command {
+                next.command = Some(command.clone());
+                next.phase = Phase::Taken(Hooks::Due);
+            }
             Vec::new()
         }
-        (Hooks::Due | Hooks::Ended, Some(command)) if DeviceAction::MOST_TRIES <= next.tries_of(command) => {
-            next.phase = Phase::Failed(acting::too_often(command));
-            Vec::new()
-        }
-        (Hooks::Due | Hooks::Ended, _) if !facts.is_released => {
-            next.obstacle = NOT_RELEASED;
-            Vec::new()
-        }
-        (Hooks::Due, Some(command)) if policy.has_hooks && !policy.dry_run => {
-            let serial = next.next_serial();
-            next.phase = Phase::Taken(Hooks::Running { serial });
-            vec![Effect::RunHooks { serial, command: command.clone() }]
-        }
-        (Hooks::Due | Hooks::Ended, _) if facts.is_activating => {
-            next.obstacle = ACTIVATING;
-            next.phase = Phase::Taken(Hooks::Ended);
-            Vec::new()
-        }
-        (Hooks::Due | Hooks::Ended, _) => acting::pass_no_return(next, facts, now, policy),
+        Phase::Taken(hooks) => taken(next, hooks, facts, now, policy),
+        Phase::Acting(trial) => acting::acting(next, trial, facts, now, policy),
+        Phase::Done | Phase::Failed(_) => over(next, facts),
+    };
+    effects.extend(forget_again(next, facts, now));
+    effects
+}
+
+/// The command is taken, and can still be taken back. Taken was on disk before this snapshot, so an agent that wants to
+/// revoke the command sees Taken and waits for nodeagent.
+fn taken(next: &mut State, hooks: Hooks, facts: &Facts, now: Moment, policy: Policy) -> Vec<Effect> {
+    let Some(command) = facts.command.as_ref().filter(|_| next.is_in_effect(facts)) else {
+        return drop_command(next);
+    };
+    next.command = Some(command.clone());
+    if matches!(hooks, Hooks::Running { .. }) {
+        return Vec::new();
     }
+    if next.has_done(command) {
+        next.phase = Phase::Done;
+        next.status.all_domains_halted = true;
+    } else if DeviceAction::MOST_TRIES <= next.tries_of(command) {
+        next.phase = Phase::Failed(acting::too_often(command));
+    } else if !facts.is_released {
+        next.obstacle = NOT_RELEASED;
+    } else if hooks == Hooks::Due && policy.has_hooks && !policy.dry_run {
+        let serial = next.next_serial();
+        next.phase = Phase::Taken(Hooks::Running { serial });
+        return vec![Effect::RunHooks { serial, command: command.clone() }];
+    } else if facts.is_activating {
+        next.obstacle = ACTIVATING;
+        next.phase = Phase::Taken(Hooks::Ended);
+    } else {
+        return acting::pass_no_return(next, facts, now, policy);
+    }
+    Vec::new()
 }
 
 /// The command is done or has failed. That lasts until it is cleared or another command is in effect. A failed
 /// command was not carried out, so an ActionRecord that says it was begun is removed.
-fn over(next: &mut State, event: &Event) -> Vec<Effect> {
-    match event {
-        Event::Looked(facts) if facts.proof.kept_until.is_none() && acting::is_proof_wrong(next, facts) => {
-            vec![Effect::ForgetRecord]
-        }
-        Event::Looked(facts) if !next.is_in_effect(facts) => {
-            next.phase = Phase::Idle;
-            next.command = None;
-            vec![Effect::Drop]
-        }
-        Event::Looked(_) | Event::HooksEnded { .. } | Event::Acted { .. } | Event::MeansFound(_) => {
-            Vec::new()
-        }
+fn over(next: &mut State, facts: &Facts) -> Vec<Effect> {
+    if facts.proof.kept_until.is_none() && acting::is_proof_wrong(next, facts) {
+        return vec![Effect::ForgetRecord];
     }
+    if next.is_in_effect(facts) { Vec::new() } else { drop_command(next) }
+}
+
+fn drop_command(next: &mut State) -> Vec<Effect> {
+    next.phase = Phase::Idle;
+    next.command = None;
+    vec![Effect::Drop]
 }
 
 /// Removes a record once more that could not be removed, when it is time. Meanwhile nothing waits for that: an
 /// operator may need this device to go down although its disk takes no writes.
-fn forget_again(next: &State, event: &Event, now: Moment) -> Option<Effect> {
-    let Event::Looked(Facts { proof: DurableRecord { kept_until: Some(until), .. }, .. }) = event else {
-        return None;
-    };
+fn forget_again(next: &State, facts: &Facts, now: Moment) -> Option<Effect> {
+    let until = facts.proof.kept_until?;
     match &next.phase {
         Phase::Taken(_) | Phase::Acting(_) => None,
-        Phase::Idle | Phase::Done | Phase::Failed(_) if *until <= now.boot_ms => Some(Effect::ForgetRecord),
-        Phase::Idle | Phase::Done | Phase::Failed(_) => Some(Effect::WakeAt(*until)),
+        Phase::Idle | Phase::Done | Phase::Failed(_) if until <= now.boot_ms => Some(Effect::ForgetRecord),
+        Phase::Idle | Phase::Done | Phase::Failed(_) => Some(Effect::WakeAt(until)),
     }
 }
 

@@ -3,12 +3,10 @@
 use runtime::clock::Moment;
 use schemas::{DeviceAction, DeviceActionState, NodeAgentStatus, Operation, SCHEMA_VERSION, Source, agent};
 
-use crate::facts::Event;
-use crate::standing::is_drain_in_progress;
 use crate::state::{Phase, State};
 
 /// Updates DeviceAction and NodeAgentStatus.
-pub(crate) fn show(next: &mut State, event: &Event, now: Moment) {
+pub(crate) fn show(next: &mut State, now: Moment) {
     let state = action_state(&next.phase);
     let command = next.command.as_ref();
     let is_acting = matches!(next.phase, Phase::Acting(_));
@@ -26,7 +24,7 @@ pub(crate) fn show(next: &mut State, event: &Event, now: Moment) {
     };
     let is_new = !is_same(&next.action, &action) || action.since.is_zero();
     next.action = DeviceAction { since: if is_new { now.wall } else { action.since }, ..action };
-    next.status = status(next, event);
+    next.status = status(next);
 }
 
 /// True if both show the same command in the same state.
@@ -45,9 +43,9 @@ const fn action_state(phase: &Phase) -> DeviceActionState {
     }
 }
 
-/// NodeAgentStatus in EVE's form: the operation that is carried out, and whether a drain is in progress. A dry run
+/// NodeAgentStatus in EVE's form: the operation that is carried out. A dry run
 /// carries nothing out.
-fn status(next: &State, event: &Event) -> NodeAgentStatus {
+fn status(next: &State) -> NodeAgentStatus {
     let operation = next.command.as_ref().map(|command| command.operation);
     let acting = match &next.phase {
         Phase::Acting(trial) if !trial.dry_run => operation,
@@ -55,12 +53,6 @@ fn status(next: &State, event: &Event) -> NodeAgentStatus {
     };
     let all_domains_halted =
         next.status.all_domains_halted && next.phase == Phase::Done && operation == Some(Operation::Shutdown);
-    let wait_drain_in_progress = match event {
-        Event::Looked(facts) => is_drain_in_progress(facts.drain),
-        Event::HooksEnded { .. } | Event::Acted { .. } | Event::MeansFound(_) => {
-            next.status.wait_drain_in_progress
-        }
-    };
     NodeAgentStatus {
         name: agent::NODEAGENT.to_owned(),
         device_reboot: acting == Some(Operation::Reboot),
@@ -68,7 +60,6 @@ fn status(next: &State, event: &Event) -> NodeAgentStatus {
         device_poweroff: acting == Some(Operation::Poweroff),
         all_domains_halted,
         hv_type_kube: true,
-        wait_drain_in_progress,
         ..next.status.clone()
     }
 }

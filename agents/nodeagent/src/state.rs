@@ -141,10 +141,8 @@ impl State {
 
     /// True if the command that was taken is still in effect.
     pub(crate) fn is_in_effect(&self, facts: &Facts) -> bool {
-        match (&self.command, &facts.command) {
-            (Some(taken), Some(in_effect)) => taken.is_same(in_effect),
-            (Some(_) | None, None) | (None, Some(_)) => false,
-        }
+        let both = self.command.as_ref().zip(facts.command.as_ref());
+        both.is_some_and(|(taken, in_effect)| taken.is_same(in_effect))
     }
 
     /// The command that is past the point of no return.

@@ -30,6 +30,7 @@ pub mod shown_try;
 pub mod siblings;
 pub mod signals;
 pub mod supervisor;
+mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod zedbox;
@@ -42,3 +43,4 @@ pub use liveness::Liveness;
 pub use requester::{Gate, OwnRequest, Requester};
 pub use settings::{Loaded, Settings, SettingsWatch};
 pub use signals::Stop;
+pub use task::Task;

@@ -4,7 +4,7 @@ use runtime::clock::Moment;
 use schemas::{ActionRecord, DeviceAction, DeviceTrial, Operation, SCHEMA_VERSION};
 
 use crate::effect::Effect;
-use crate::facts::{Event, Facts, Outcome};
+use crate::facts::{Facts, Outcome};
 use crate::policy::Policy;
 use crate::standing::Command;
 use crate::state::{Phase, State, Trial};
@@ -20,47 +20,36 @@ pub(super) fn pass_no_return(next: &mut State, facts: &Facts, now: Moment, polic
     record_then_begin(next, trial, facts, now, policy)
 }
 
-/// Handles an event while a means is in use or is to be used.
+/// A snapshot while a means is in use or is to be used.
 pub(super) fn acting(
     next: &mut State,
     trial: Trial,
-    event: &Event,
+    facts: &Facts,
     now: Moment,
     policy: Policy,
 ) -> Vec<Effect> {
-    match event {
-        Event::Looked(facts) => {
-            // The command cannot be taken back any more; only its reason may have changed.
-            if next.is_in_effect(facts) {
-                next.command.clone_from(&facts.command);
-            }
-            match trial.until_ms {
-                // Between the last look and the record on disk nodeagent may have stood still for long.
-                None if trial == Trial { dry_run: trial.dry_run, ..Trial::default() }
-                    && !facts.is_released =>
-                {
-                    not_released(next)
-                }
-                None => record_then_begin(next, trial, facts, now, policy),
-                Some(until_ms) if until_ms <= now.boot_ms => time_is_over(next, trial, facts, now, policy),
-                Some(_) => Vec::new(),
-            }
+    // The command cannot be taken back any more; only its reason may have changed.
+    if next.is_in_effect(facts) {
+        next.command.clone_from(&facts.command);
+    }
+    match trial.until_ms {
+        // Between the last look and the record on disk nodeagent may have stood still for long.
+        None if trial == Trial { dry_run: trial.dry_run, ..Trial::default() } && !facts.is_released => {
+            let why = "it is not released any more: zedkube has taken its answer back, or does not work; the device was \
+                       not touched";
+            not_begun(next, why)
         }
-        Event::Acted { serial, outcome } if trial.running == Some(*serial) => {
-            acted(next, trial, *serial, outcome, now, policy)
-        }
-        Event::Acted { .. } | Event::HooksEnded { .. } | Event::MeansFound(_) => Vec::new(),
+        None => record_then_begin(next, trial, facts, now, policy),
+        Some(until_ms) if until_ms <= now.boot_ms => time_is_over(next, trial, facts, now, policy),
+        Some(_) => Vec::new(),
     }
 }
 
-/// Ends a command that was released when nodeagent passed the point of no return, and is not before it uses a means.
-fn not_released(next: &mut State) -> Vec<Effect> {
+/// Ends a command that was released when nodeagent passed the point of no return, and for which no means was used.
+fn not_begun(next: &mut State, why: &str) -> Vec<Effect> {
     next.action.tries = next.action.tries.saturating_sub(1);
     let operation = operation(next).map_or("go down", Operation::name);
-    next.phase = Phase::Failed(format!(
-        "cannot {operation}: it is not released any more: zedkube has taken its answer back, or does not work; the device \
-         was not touched"
-    ));
+    next.phase = Phase::Failed(format!("cannot {operation}: {why}"));
     vec![Effect::ForgetRecord]
 }
 
@@ -86,15 +75,10 @@ fn record_then_begin(
             vec![Effect::Record(record)]
         }
         Some(_) if command.without_record => begin(next, trial, now, policy),
-        Some((_, error)) => {
-            // The device was not touched.
-            next.action.tries = next.action.tries.saturating_sub(1);
-            next.phase = Phase::Failed(format!(
-                "cannot {}: {error}; without this record a later boot would not know that it was carried out",
-                command.operation
-            ));
-            vec![Effect::ForgetRecord]
-        }
+        Some((_, error)) => not_begun(
+            next,
+            &format!("{error}; without this record a later boot would not know that it was carried out"),
+        ),
     }
 }
 
@@ -133,14 +117,18 @@ fn time_is_over(next: &mut State, trial: Trial, facts: &Facts, now: Moment, poli
     try_next(next, trial.with_error(error), now, policy)
 }
 
-fn acted(
+/// A means has ended. The answer of a means that is not in use any more is ignored.
+pub(super) fn acted(
     next: &mut State,
-    trial: Trial,
     serial: u32,
     outcome: &Outcome,
     now: Moment,
     policy: Policy,
 ) -> Vec<Effect> {
+    let Phase::Acting(mut trial) = next.phase.clone() else { return Vec::new() };
+    if trial.running != Some(serial) {
+        return Vec::new();
+    }
     match outcome {
         Outcome::Started(begun) => {
             // The time limit counts from here and not from the request: services are being stopped in order.
@@ -159,7 +147,6 @@ fn acted(
         }
         Outcome::Failed(error) => try_next(next, trial.with_error(error.clone()), now, policy),
         Outcome::Absent(what) => {
-            let mut trial = trial;
             trial.absent.push(what.clone());
             try_next(next, trial, now, policy)
         }

@@ -9,7 +9,7 @@ use runtime::testing::{SimAgent, SimLoop, SimWrite};
 use schemas::{DeviceActionState, NodeAgentStatus, Operation};
 
 use super::*;
-use crate::facts::Outcome;
+use crate::facts::{DurableRecord, Outcome};
 use crate::policy::STILL_UP;
 use crate::standing::Command;
 
