@@ -6,21 +6,17 @@
 use runtime::clock::Moment;
 use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
-use runtime::siblings::NOT_TAKEN_LIMIT_MS;
-use schemas::{BaseOsConfig, BaseOsHoldState, Verdict, commanded_by};
+use runtime::siblings::{LOOK_AT_LOCK_MS, not_taken_at};
+use schemas::{BaseOsConfig, BaseOsHoldState, DeviceAction, DeviceLine, Verdict, commanded_by};
 
 use crate::effect::{Effect, between};
 use crate::facts::{Configured, Event, Facts, Origin};
 use crate::need::{Need, cannot_tell, config_in_effect, need};
-use crate::nodeagent::{has_released, is_busy, prepares, reboot_failure, reboot_obstacle};
+use crate::nodeagent::{has_released, is_busy, reboot_failure, reboot_obstacle};
 use crate::policy::Policy;
 use crate::record::{Accepted, Failure, Stage};
 use crate::showing::{release, show};
 use crate::state::{Phase, State};
-
-/// Poll interval for nodeagent's lock while baseos waits for it, in milliseconds: a lock that is released causes no
-/// event.
-const LOOK_AT_LOCK_MS: u64 = 1000;
 
 /// Pause before what an earlier baseos left running is killed again, in milliseconds.
 const KILL_AGAIN_MS: u64 = 60_000;
@@ -97,7 +93,7 @@ fn looked(next: &mut State, before: &State, facts: &Facts, now: Moment, policy: 
     if is_request_superfluous(next, facts, policy) {
         effects.push(Effect::Withdraw);
     }
-    effects.extend(written_down(next, before, facts, policy));
+    effects.extend(written_down(next, before, facts, now, policy));
     show(next, facts, now, policy);
     between(before, next, effects)
 }
@@ -229,9 +225,8 @@ fn activated(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
     } else if need == Need::Activation || facts.frozen.is_some() || !facts.drain.is_open() {
         next.phase = Phase::Deferred;
     } else if need == Need::Reboot {
-        let is_prepared = prepares(&facts.nodeagent, &config.content_tree_uuid);
-        let error = facts.nodeagent.not_taken(is_prepared, &mut next.not_taken_since, now.boot_ms);
-        if let Some(error) = error {
+        let is_about = |action: &DeviceAction| action.content_tree_uuid == config.content_tree_uuid;
+        if let Some(error) = facts.nodeagent.not_taken(is_about, &mut next.not_taken_since, now.boot_ms) {
             not_booted(next, error);
         }
     }
@@ -382,17 +377,24 @@ fn may_withdraw(next: &State, facts: &Facts) -> bool {
     next.hold.state != BaseOsHoldState::Activated && has_released(&facts.nodeagent)
 }
 
-/// The effect that appends the line of a dry run. It is repeated after a restart, because a crash may have come
+/// The effect that appends the line of a dry run, once per boot, source, image and counter. It is repeated after a restart, because a crash may have come
 /// between the record and the line.
-fn written_down(next: &State, before: &State, facts: &Facts, policy: Policy) -> Option<Effect> {
+fn written_down(next: &State, before: &State, facts: &Facts, now: Moment, policy: Policy) -> Option<Effect> {
     let config = next.record.current.as_ref().map(|current| &current.config)?;
     let is_dry_run = next.record.image(&config.content_tree_uuid)?.stage == Stage::DryRun;
     let begins = next.phase == Phase::Activated && (before.is_unsure || before.phase != Phase::Activated);
     let Origin { source, by, reason } = facts.origin(&config.content_tree_uuid);
     let (version, release, by) = (&config.base_os_version, release(next, facts), commanded_by(&by, &reason));
-    let reason = format!("image {version} of {source}: {release}{by}");
-    let is_due = policy.dry_run && is_dry_run && begins;
-    is_due.then(|| Effect::WriteDown { config: config.clone(), source, reason })
+    let line = DeviceLine {
+        action: "activate".to_owned(),
+        reason: format!("image {version} of {source}: {release}{by}"),
+        counter: config.retry_update_counter,
+        content_tree_uuid: config.content_tree_uuid.clone(),
+        source,
+        boot_id: next.record.boot_id.clone(),
+        at: now.wall,
+    };
+    (policy.dry_run && is_dry_run && begins).then_some(Effect::WriteDown(line))
 }
 
 /// When to run the next step although no file changes.
@@ -403,9 +405,7 @@ fn wake(next: &State, now: Moment) -> Option<u64> {
         (Phase::Deferred, _) if !next.obstacle.is_empty() => Some(soon),
         (Phase::Idle | Phase::Failed, _) if next.record.request.is_some() => Some(soon),
         (Phase::Failed, Some(NextTry::At(at))) => Some(at),
-        (Phase::Activated, _) => {
-            next.not_taken_since.map(|since| since.saturating_add(NOT_TAKEN_LIMIT_MS).max(now.boot_ms))
-        }
+        (Phase::Activated, _) => not_taken_at(next.not_taken_since, now),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! The effects of a step, in the order in which they are carried out.
 
 use runtime::OwnRequest;
-use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, Source};
+use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceLine};
 
 use crate::record::ActivationRecord;
 use crate::state::{Phase, State};
@@ -12,13 +12,7 @@ pub(crate) enum Effect {
     /// Write the record to disk; an empty record is removed.
     Record(ActivationRecord),
     /// Append a line for an activation to a file instead of carrying it out, once per boot, source, image and counter.
-    WriteDown {
-        config: BaseOsConfig,
-        /// The source that wants it.
-        source: Source,
-        /// Why it would be activated now, and who wants it.
-        reason: String,
-    },
+    WriteDown(DeviceLine),
     /// Withdraw baseos's own drain request.
     Withdraw,
     /// Publish the recorded drain request.

@@ -5,7 +5,6 @@
 
 mod activation;
 mod current;
-mod dry_run;
 mod effect;
 mod facts;
 mod limits;

@@ -19,10 +19,10 @@ pub(crate) fn is_acting(nodeagent: &NodeAgentView) -> bool {
 /// The reason why nodeagent will not reboot into this image in this boot, however often it is commanded: the node
 /// would be drained in vain. None if there is no such reason.
 pub(crate) fn reboot_obstacle(nodeagent: &NodeAgentView, uuid: &str) -> Option<&'static str> {
-    let action = nodeagent.action.as_ref()?;
-    if action.means.as_ref().is_some_and(Vec::is_empty) {
+    if nodeagent.has_no_means() {
         return Some("nodeagent has no means to reboot this device; set device.command");
     }
+    let action = nodeagent.action.as_ref()?;
     let is_about = action.acted.as_ref().is_some_and(|acted| acted.content_tree_uuid == uuid);
     (is_about && DeviceAction::MOST_TRIES <= action.tries && !is_acting(nodeagent))
         .then_some("nodeagent has begun the reboot into this image 3 times in this boot, and the device is still up; reboot it by hand")
@@ -33,15 +33,6 @@ pub(crate) fn reboot_failure<'a>(nodeagent: &'a NodeAgentView, uuid: &str) -> Op
     let action = nodeagent.action.as_ref()?;
     let is_about = action.content_tree_uuid == uuid && action.state == DeviceActionState::Failed;
     is_about.then_some(action.error.as_str())
-}
-
-/// True if nodeagent prepares the reboot into this image, or takes the device down for whatever reason.
-pub(crate) fn prepares(nodeagent: &NodeAgentView, uuid: &str) -> bool {
-    nodeagent.action.as_ref().is_some_and(|action| match action.state {
-        DeviceActionState::Taken => nodeagent.is_running && action.content_tree_uuid == uuid,
-        DeviceActionState::Acting => true,
-        DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => false,
-    })
 }
 
 /// True if nodeagent can no longer reboot into the image. Valid only for a snapshot that was read after BaseOsHold

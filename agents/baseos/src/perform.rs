@@ -12,8 +12,8 @@ use runtime::refused::ToldRefusals;
 use runtime::settings;
 use runtime::siblings::NodeAgentView;
 use runtime::{
-    AgentContext, LatePublisher, NotWritten, OwnRequest, Requester, SettingsWatch, Task, clock, error_chain,
-    program,
+    AgentContext, LatePublisher, NotWritten, OwnRequest, Requester, SettingsWatch, Task, clock,
+    device_actions, error_chain, program,
 };
 use schemas::{
     BaseOsConfig, BaseOsHold, BaseOsStatus, CommandFreeze, ContentTreeStatus, DeviceAction, DrainRequester,
@@ -23,7 +23,6 @@ use tokio::sync::mpsc;
 
 use crate::activation::BaseOs;
 use crate::current::Current;
-use crate::dry_run;
 use crate::effect::Effect;
 use crate::facts::{Configured, Event, Facts};
 use crate::looking::{self, Configs};
@@ -128,15 +127,12 @@ impl Shell for BaseosShell {
     fn perform(&mut self, effect: &Effect) -> Result<(), EffectError> {
         match effect {
             Effect::Record(record) => self.put_record(record)?,
-            Effect::WriteDown { config, source, reason } => {
-                dry_run::write_down(self.context.root(), self.context.boot_id(), config, *source, reason)?;
+            Effect::WriteDown(line) => {
+                let folder = self.context.root().agent_folder(agent::BASEOSMGR, Persistence::Persistent);
+                device_actions::write_down(&folder, line)?;
             }
-            Effect::Withdraw => {
-                self.requester.withdraw()?;
-            }
-            Effect::Request { own, uuid } => {
-                self.requester.publish(*own, uuid)?;
-            }
+            Effect::Withdraw => self.requester.withdraw().map(|_| ())?,
+            Effect::Request { own, uuid } => self.requester.publish(*own, uuid).map(|_| ())?,
             Effect::Hold(hold) => self.publish_hold(hold)?,
             Effect::Status(status) => self.publish_status(status)?,
             Effect::Forget(uuid) => self.forget_status(uuid)?,

@@ -24,7 +24,7 @@ const OLDER_THAN_SOURCES: &str = "only recorded: it was published before this de
 /// Returns true if a command was accepted.
 pub(crate) fn take(record: &mut OperationRecord, facts: &Facts) -> bool {
     for accepted in record.waiting.iter_mut().chain(&mut record.handed_over) {
-        accepted.carried_over &= !is_still_published(accepted, facts);
+        accepted.carried_over &= published(accepted, facts).is_none();
     }
     take_back(record, facts);
     if begins_without_record(record, facts) {
@@ -38,11 +38,8 @@ pub(crate) fn take(record: &mut OperationRecord, facts: &Facts) -> bool {
 }
 
 fn take_back(record: &mut OperationRecord, facts: &Facts) {
-    let (gone, waiting) =
-        std::mem::take(&mut record.waiting).into_iter().partition(|waiting| is_taken_back(waiting, facts));
-    record.waiting = waiting;
-    let gone: Vec<Accepted> = gone;
-    let failed: Vec<Accepted> = record.given_up().filter(|failed| is_taken_back(failed, facts)).collect();
+    let gone: Vec<_> = record.waiting.extract_if(.., |waiting| is_taken_back(waiting, facts)).collect();
+    let failed: Vec<_> = record.given_up().filter(|failed| is_taken_back(failed, facts)).collect();
     for accepted in gone.iter().chain(&failed) {
         record.end(accepted, Ended::TakenBack);
     }
@@ -51,7 +48,7 @@ fn take_back(record: &mut OperationRecord, facts: &Facts) {
 fn accept_all(record: &mut OperationRecord, facts: &Facts, counts: fn(&DeviceOpsCmd) -> bool) -> bool {
     let mut any_new = false;
     for kind in all_kinds() {
-        if let Commanded::Given(command) = facts.command(kind)
+        if let Some(command) = facts.given(kind)
             && counts(command)
             && is_new(record, kind, command, facts)
         {
@@ -66,12 +63,11 @@ fn accept_all(record: &mut OperationRecord, facts: &Facts, counts: fn(&DeviceOps
     any_new
 }
 
-/// True if the accepted command is still published in this boot, so that removing its file counts as a take-back.
-fn is_still_published(accepted: &Accepted, facts: &Facts) -> bool {
-    match facts.command(accepted.kind()) {
-        Commanded::Given(command) => command.desired_state && command.counter == accepted.counter,
-        Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => false,
-    }
+/// The accepted command as its file still holds it. Once it was seen in this boot, removing its file counts as a
+/// take-back.
+pub(crate) fn published<'a>(accepted: &Accepted, facts: &'a Facts) -> Option<&'a DeviceOpsCmd> {
+    let command = facts.given(accepted.kind());
+    command.filter(|command| command.desired_state && command.counter == accepted.counter)
 }
 
 /// True if an accepted command was taken back: by `DesiredState` false, by an operator's cancel of this counter, or
@@ -109,9 +105,9 @@ fn is_new(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd, facts: &
 /// True if a command without a record waits or is published now. No other command is accepted until it is over,
 /// because its record in `/run` would be lost.
 pub(crate) fn begins_without_record(record: &OperationRecord, facts: &Facts) -> bool {
-    let is_new_without_record = |kind: Kind| match facts.command(kind) {
-        Commanded::Given(command) => command.without_record && is_new(record, kind, command, facts),
-        Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => false,
+    let is_new_without_record = |kind: Kind| {
+        let command = facts.given(kind).filter(|command| command.without_record);
+        command.is_some_and(|command| is_new(record, kind, command, facts))
     };
     record.is_without() || all_kinds().any(is_new_without_record)
 }
@@ -132,7 +128,7 @@ fn is_settled(record: &OperationRecord, kind: Kind, facts: &Facts) -> bool {
 
 /// Adds a line to the record for a command that is only recorded, before its counter file is written.
 fn note_first(record: &mut OperationRecord, kind: Kind, facts: &Facts) {
-    let Commanded::Given(command) = facts.command(kind) else { return };
+    let Some(command) = facts.given(kind) else { return };
     let is_newer = record.has_sources && record.latest(kind).is_some();
     let is_known = is_accepted(record, kind, command) || facts.is_cancelled(kind, command.counter);
     if !command.desired_state || is_newer || is_known {
@@ -154,12 +150,7 @@ pub(crate) fn counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
         return Vec::new();
     }
     let due = |kind| {
-        let command = match facts.command(kind) {
-            Commanded::Given(command) => command.clone(),
-            Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => {
-                accepted_command(record, kind)?
-            }
-        };
+        let command = facts.given(kind).cloned().or_else(|| accepted_command(record, kind))?;
         counts_as_done(record, kind, &command, facts).then(|| counter(kind, command, facts))?
     };
     all_kinds().filter_map(due).collect()

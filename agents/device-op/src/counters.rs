@@ -46,11 +46,8 @@ impl Counters {
     pub(crate) fn recorded(&self, root: &Root, kind: Kind) -> Result<Option<u32>, Refusal> {
         let file = read(root, kind);
         match (self.counts_as(kind, &file), file) {
-            (Recorded::Unreadable, Err(BadFile::Refused(refusal) | BadFile::Garbled(refusal))) => {
-                Err(refusal)
-            }
-            (Recorded::Counter(counter), _) => Ok(Some(counter)),
-            (Recorded::Nothing | Recorded::Unreadable, _) => Ok(None),
+            (Recorded::Unreadable, Err(bad)) => Err(bad.refusal),
+            (recorded, _) => Ok(recorded.counter()),
         }
     }
 
@@ -63,7 +60,8 @@ impl Counters {
             files.refused.extend(file.err().map(|bad| bad.describe(kind, recorded)));
             files.recorded.insert(kind, recorded);
         }
-        self.last_good = files.recorded.iter().filter_map(last_good).collect();
+        let good = |(kind, recorded): (&Kind, &Recorded)| Some((*kind, recorded.counter()?));
+        self.last_good = files.recorded.iter().filter_map(good).collect();
         self.told.tell(&files.refused);
         files
     }
@@ -71,17 +69,8 @@ impl Counters {
     fn counts_as(&self, kind: Kind, file: &Result<Option<u32>, BadFile>) -> Recorded {
         match file {
             Ok(counter) => counter.map_or(Recorded::Nothing, Recorded::Counter),
-            Err(bad) => {
-                self.last_good.get(&kind).map_or_else(|| bad.counts_as(), |last| Recorded::Counter(*last))
-            }
+            Err(bad) => self.last_good.get(&kind).map_or(bad.counts_as, |last| Recorded::Counter(*last)),
         }
-    }
-}
-
-fn last_good((kind, recorded): (&Kind, &Recorded)) -> Option<(Kind, u32)> {
-    match recorded {
-        Recorded::Counter(counter) => Some((*kind, *counter)),
-        Recorded::Nothing | Recorded::Unreadable => None,
     }
 }
 
@@ -97,34 +86,29 @@ fn path(root: &Root, (source, operation): Kind) -> PathBuf {
 /// The counter in the file, which has EVE's form; None if there is no file.
 fn read(root: &Root, kind: Kind) -> Result<Option<u32>, BadFile> {
     let path = path(root, kind);
-    let bytes = read_checked(&path, MAX_FILE_BYTES, Owner::RootOrSelf).map_err(BadFile::Refused)?;
+    let bytes = read_checked(&path, MAX_FILE_BYTES, Owner::RootOrSelf);
+    // The file must not be trusted (owner, mode, kind), whatever it holds.
+    let bytes = bytes.map_err(|refusal| BadFile { refusal, counts_as: Recorded::Unreadable })?;
     let command = bytes.map(|bytes| parse::<DeviceOpsCmd>(&bytes));
-    let garbled =
-        |error: schemas::ParseError| BadFile::Garbled(Refusal::new(&path, error.reason(), error.accepted()));
+    // The file is device-op's own, but a power cut or a person has garbled it. As on a first boot, the next command is
+    // only recorded, because it may have been done. That writes a good file again.
+    let garbled = |error: schemas::ParseError| BadFile {
+        refusal: Refusal::new(&path, error.reason(), error.accepted()),
+        counts_as: Recorded::Nothing,
+    };
     Ok(command.transpose().map_err(garbled)?.map(|command| command.counter))
 }
 
 /// A counter file that holds no counter.
-enum BadFile {
-    /// The file must not be trusted (owner, mode, kind), whatever it holds.
-    Refused(Refusal),
-    /// The file is device-op's own, but a power cut or a person has garbled it.
-    Garbled(Refusal),
+struct BadFile {
+    refusal: Refusal,
+    /// The value used if no last good counter is known.
+    counts_as: Recorded,
 }
 
 impl BadFile {
-    /// The value used if no last good counter is known.
-    const fn counts_as(&self) -> Recorded {
-        match self {
-            Self::Refused(_) => Recorded::Unreadable,
-            // As on a first boot: the next command is only recorded, because it may have been done. That writes a
-            // good file again.
-            Self::Garbled(_) => Recorded::Nothing,
-        }
-    }
-
     fn describe(&self, (source, operation): Kind, recorded: Recorded) -> String {
-        let (Self::Refused(refusal) | Self::Garbled(refusal)) = self;
+        let refusal = &self.refusal;
         let whose = if source == Source::Controller { String::new() } else { format!(" of {source}") };
         match recorded {
             Recorded::Counter(counter) => {

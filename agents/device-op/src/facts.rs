@@ -63,9 +63,26 @@ pub enum Recorded {
     Counter(u32),
 }
 
+impl Recorded {
+    pub(crate) const fn counter(self) -> Option<u32> {
+        match self {
+            Self::Counter(counter) => Some(counter),
+            Self::Nothing | Self::Unreadable => None,
+        }
+    }
+}
+
 impl Facts {
     pub(crate) fn command(&self, kind: Kind) -> &Commanded {
         self.commands.get(&kind).unwrap_or(&Commanded::Unreadable)
+    }
+
+    /// The command of this kind, if its file holds one.
+    pub(crate) fn given(&self, kind: Kind) -> Option<&DeviceOpsCmd> {
+        match self.command(kind) {
+            Commanded::Given(command) => Some(command),
+            Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => None,
+        }
     }
 
     pub(crate) fn recorded(&self, kind: Kind) -> Recorded {

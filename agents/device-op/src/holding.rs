@@ -57,9 +57,8 @@ fn frozen<'a>(accepted: &Accepted, facts: &'a Facts) -> Option<&'a str> {
 
 /// True if nodeagent reports that it has no way to carry out this operation.
 fn lacks_means(accepted: &Accepted, facts: &Facts) -> bool {
-    let means = facts.nodeagent.action.as_ref().and_then(|action| action.means.as_ref());
     match accepted.operation {
-        Operation::Reboot | Operation::Poweroff => means.is_some_and(Vec::is_empty),
+        Operation::Reboot | Operation::Poweroff => facts.nodeagent.has_no_means(),
         Operation::Shutdown => false,
     }
 }

@@ -35,15 +35,6 @@ pub(crate) fn progress(nodeagent: &NodeAgentView, current: Accepted) -> Progress
     }
 }
 
-/// True if nodeagent prepares the operation handed over, or takes the device down for whatever reason.
-pub(crate) fn prepares(nodeagent: &NodeAgentView, current: Accepted) -> bool {
-    nodeagent.action.as_ref().is_some_and(|action| match action.state {
-        DeviceActionState::Taken => nodeagent.is_running && is_about(action, current),
-        DeviceActionState::Acting => true,
-        DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => false,
-    })
-}
-
 /// True if nodeagent cannot carry out the command any more. Valid only if the command was cleared before this
 /// snapshot.
 pub(crate) fn has_released(nodeagent: &NodeAgentView) -> bool {
@@ -63,7 +54,8 @@ pub(crate) fn is_acting(nodeagent: &NodeAgentView, current: Accepted) -> bool {
     matches!(progress(nodeagent, current), Progress::Acting)
 }
 
-fn is_about(action: &DeviceAction, current: Accepted) -> bool {
+/// True if nodeagent's action is about this command.
+pub(crate) fn is_about(action: &DeviceAction, current: Accepted) -> bool {
     let is_image = !action.content_tree_uuid.is_empty();
     !is_image
         && (action.command, action.counter, action.source)

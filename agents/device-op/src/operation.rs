@@ -7,22 +7,18 @@
 use runtime::clock::Moment;
 use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
-use runtime::siblings::NOT_TAKEN_LIMIT_MS;
-use schemas::Verdict;
+use runtime::siblings::{LOOK_AT_LOCK_MS, not_taken_at};
+use schemas::{DeviceAction, Verdict};
 
 use crate::commands;
 use crate::effect::{Effect, between};
 use crate::facts::Facts;
 use crate::holding::{Judged, pause};
-use crate::nodeagent::{Progress, has_released, prepares, progress};
+use crate::nodeagent::{Progress, has_released, is_about, progress};
 use crate::policy::Policy;
 use crate::record::{Accepted, Failure, OperationRecord};
 use crate::showing::show;
 use crate::state::{AfterRelease, Phase, State};
-
-/// Poll interval for nodeagent's lock while device-op waits for it, in milliseconds: a lock that is released causes
-/// no event.
-const LOOK_AT_LOCK_MS: u64 = 1000;
 
 /// Poll interval for a freeze that ends at a set time, in milliseconds: the wall clock may jump.
 const LOOK_AT_FREEZE_MS: u64 = 60_000;
@@ -177,8 +173,8 @@ fn handed_over(next: &mut State, judged: &Judged, facts: &Facts, now: Moment) {
 
 /// Counts how long nodeagent does not prepare the command handed over, and gives the command up at the limit.
 fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now: Moment) {
-    let is_prepared = prepares(&facts.nodeagent, current);
-    if let Some(error) = facts.nodeagent.not_taken(is_prepared, &mut next.not_taken_since, now.boot_ms) {
+    let is_about = |action: &DeviceAction| is_about(action, current);
+    if let Some(error) = facts.nodeagent.not_taken(is_about, &mut next.not_taken_since, now.boot_ms) {
         fail(&mut next.record, current, error, now);
     }
 }
@@ -319,9 +315,7 @@ fn wake(next: &State, facts: &Facts, now: Moment) -> Option<u64> {
     match (&next.phase, next.next_try.map(|next_try| next_try.at)) {
         (Phase::Recalling(_), _) => Some(now.after(LOOK_AT_LOCK_MS)),
         (Phase::Failed, Some(NextTry::At(at))) => Some(at),
-        (Phase::HandedOver, _) => {
-            next.not_taken_since.map(|since| since.saturating_add(NOT_TAKEN_LIMIT_MS).max(now.boot_ms))
-        }
+        (Phase::HandedOver, _) => not_taken_at(next.not_taken_since, now),
         (Phase::Held, _) => {
             let ends_in = facts.freeze.as_ref().and_then(|freeze| freeze.ends_in_ms)?;
             Some(now.after(ends_in.min(LOOK_AT_FREEZE_MS)))

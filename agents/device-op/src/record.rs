@@ -255,11 +255,8 @@ impl OperationRecord {
         self.is_done = true;
         self.setbacks = 0;
         self.end(&done, Ended::Done);
-        let (served, waiting) = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .partition(|waiting: &Accepted| waiting.operation == done.operation);
-        self.waiting = waiting;
-        let served: Vec<Accepted> = served;
+        let served: Vec<_> =
+            self.waiting.extract_if(.., |waiting| waiting.operation == done.operation).collect();
         for accepted in &served {
             self.end(accepted, Ended::Done);
         }

@@ -5,11 +5,11 @@ use runtime::refused::with_refused;
 use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
 use schemas::{
-    CommandLine, CommandState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, GoTime, Operation,
-    SCHEMA_VERSION, commanded_by,
+    CommandLine, CommandState, DeviceOpState, DeviceOpStatus, GoTime, Operation, SCHEMA_VERSION, commanded_by,
 };
 
-use crate::facts::{Commanded, Facts, Kind, all_kinds};
+use crate::commands::published;
+use crate::facts::{Facts, Kind, all_kinds};
 use crate::holding::{Judged, hold, pause};
 use crate::nodeagent::is_acting;
 use crate::policy::Policy;
@@ -52,19 +52,13 @@ fn command(next: &State, current: Accepted) -> (Operation, String) {
 /// Author of the command, and the author's reason, from the command's file. While the file does not have this command
 /// (it is being written, or the command is being taken back), the texts shown before are kept.
 fn author(next: &State, current: Accepted, facts: &Facts) -> (String, String) {
-    let shown = &next.shown;
-    match facts.command(current.kind()) {
-        Commanded::Given(DeviceOpsCmd { counter, desired_state: true, by, reason, .. })
-            if *counter == current.counter =>
-        {
-            (by.clone(), reason.clone())
-        }
-        Commanded::Given(_) | Commanded::Absent | Commanded::NoFolder | Commanded::Unreadable => {
-            let is_shown = (shown.operation, shown.counter, shown.source)
-                == (Some(current.operation), current.counter, current.source);
-            if is_shown { (shown.by.clone(), shown.reason.clone()) } else { Default::default() }
-        }
+    if let Some(command) = published(&current, facts) {
+        return (command.by.clone(), command.reason.clone());
     }
+    let shown = &next.shown;
+    let is_shown = (shown.operation, shown.counter, shown.source)
+        == (Some(current.operation), current.counter, current.source);
+    if is_shown { (shown.by.clone(), shown.reason.clone()) } else { Default::default() }
 }
 
 /// DeviceOpStatus with the reason why an effect failed. None while the status releases an operation: that must not be
@@ -194,12 +188,10 @@ fn words(next: &State, judged: &Judged, facts: &Facts) -> (String, String) {
 
 /// True if the command was taken back or is no longer released, but nodeagent is already Acting on it.
 fn is_too_late(next: &State, judged: &Judged, facts: &Facts) -> bool {
-    let Some(current) = next.record.handed_over else {
-        return false;
-    };
+    let has_begun = || next.record.handed_over.is_some_and(|current| is_acting(&facts.nodeagent, current));
     match next.phase {
         Phase::Acting => judged.is_taken_back,
-        Phase::Recalling(_) => is_acting(&facts.nodeagent, current),
+        Phase::Recalling(_) => has_begun(),
         Phase::NewBoot
         | Phase::Idle
         | Phase::Held

@@ -122,12 +122,8 @@ impl Shell for NodeagentShell {
 
     fn perform(&mut self, effect: &Effect) -> Result<(), EffectError> {
         match effect {
-            Effect::Action(action) => {
-                self.action.publish(&TopicKey::global(), action)?;
-            }
-            Effect::Status(status) => {
-                self.status.publish(&status_key(), status)?;
-            }
+            Effect::Action(action) => self.action.publish(&TopicKey::global(), action).map(|_| ())?,
+            Effect::Status(status) => self.status.publish(&status_key(), status).map(|_| ())?,
             Effect::Record(record) => self.record.write(record),
             Effect::ForgetRecord => {
                 if let Err(error) = self.record.forget() {

@@ -7,6 +7,7 @@ mod acting;
 
 use runtime::clock::Moment;
 use runtime::machine::Machine;
+use runtime::siblings::LOOK_AT_LOCK_MS;
 use schemas::DeviceAction;
 
 use crate::effect::{Effect, between};
@@ -15,10 +16,6 @@ use crate::policy::Policy;
 use crate::showing;
 use crate::standing::is_drain_in_progress;
 use crate::state::{Hooks, Phase, State, Trial};
-
-/// Poll interval for the locks of the other agents while nodeagent waits for one, in milliseconds: a lock that is
-/// released causes no event.
-const LOOK_AT_LOCK_MS: u64 = 1000;
 
 /// Reasons shown while a command that is taken has to wait.
 const NOT_RELEASED: &str = "zedkube does not say COMPLETE to the request for it any more";

@@ -4,6 +4,7 @@ use pubsub::{Persistence, Presence, Root, TopicKey, presence, read_item};
 use schemas::{DeviceAction, DeviceActionState, agent};
 use text::one_line;
 
+use crate::clock::Moment;
 use crate::error_chain;
 use crate::liveness::hung_for;
 
@@ -14,6 +15,16 @@ const MOST_WORDS: usize = 512;
 /// second. After the limit the requester gives up, so that the node is uncordoned and its slot released. It is as long
 /// as zedkube may be away by default (`drain.start.timeout`).
 pub const NOT_TAKEN_LIMIT_MS: u64 = 10 * 60 * 1000;
+
+/// Poll interval for the lock of another agent while an agent waits for it, in milliseconds: a lock that is released
+/// causes no event.
+pub const LOOK_AT_LOCK_MS: u64 = 1000;
+
+/// When nodeagent has not taken a command for too long, in milliseconds of this boot's clock; see
+/// [`NodeAgentView::not_taken`].
+pub fn not_taken_at(since: Option<u64>, now: Moment) -> Option<u64> {
+    since.map(|since| since.saturating_add(NOT_TAKEN_LIMIT_MS).max(now.boot_ms))
+}
 
 /// True if the agent runs ([`pubsub::presence()`]), or if that cannot be found out.
 pub fn is_running(root: &Root, agent: &str) -> bool {
@@ -60,9 +71,20 @@ impl NodeAgentView {
         Self { is_running, action }
     }
 
-    /// Counts how long nodeagent has not prepared what was handed over to it. `since` is when that began; `is_prepared`
-    /// is true if nodeagent's action is about it. Returns at the limit why the command failed, and what to do.
-    pub fn not_taken(&self, is_prepared: bool, since: &mut Option<u64>, now_ms: u64) -> Option<String> {
+    /// Counts how long nodeagent has not prepared what was handed over to it (`is_about` knows its action). `since` is
+    /// when that began. Returns at the limit why the command failed, and what to do.
+    pub fn not_taken(
+        &self,
+        is_about: impl Fn(&DeviceAction) -> bool,
+        since: &mut Option<u64>,
+        now_ms: u64,
+    ) -> Option<String> {
+        let is_prepared = self.action.as_ref().is_some_and(|action| match action.state {
+            DeviceActionState::Taken => self.is_running && is_about(action),
+            // Another operation takes the device down.
+            DeviceActionState::Acting => true,
+            DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => false,
+        });
         if is_prepared {
             *since = None;
             return None;
@@ -79,6 +101,12 @@ impl NodeAgentView {
         } else {
             format!("nodeagent has not run for {minutes} min: start it with `ebb nodeagent`")
         })
+    }
+
+    /// True if nodeagent reports that it has no means to take the device down.
+    pub fn has_no_means(&self) -> bool {
+        let means = self.action.as_ref().and_then(|action| action.means.as_ref());
+        means.is_some_and(Vec::is_empty)
     }
 
     /// nodeagent's state; None if it cannot be read.

@@ -267,10 +267,10 @@ impl SimAgent for Sim {
                 self.record.write((!record.is_empty()).then(|| record.clone()));
                 self.done.push("record".to_owned());
             }
-            Effect::WriteDown { config, .. } => {
+            Effect::WriteDown(line) => {
                 assert!(self.policy.dry_run);
-                let line =
-                    (self.boot_id.clone(), config.content_tree_uuid.clone(), config.retry_update_counter);
+                assert_eq!(line.boot_id, self.boot_id);
+                let line = (line.boot_id.clone(), line.content_tree_uuid.clone(), line.counter);
                 if self.lines.insert(line) {
                     self.done.push("line".to_owned());
                 }
@@ -318,7 +318,7 @@ impl SimAgent for Sim {
         match effect {
             Effect::Activate { .. } | Effect::EndLeftRunning => SimWrite::Never,
             Effect::Record(_) => SimWrite::Record,
-            Effect::WriteDown { .. }
+            Effect::WriteDown(_)
             | Effect::Withdraw
             | Effect::Request { .. }
             | Effect::Hold(_)

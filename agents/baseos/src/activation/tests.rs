@@ -1,6 +1,7 @@
 //! The rules of the specification, each named after the EVE defect that it avoids, if there is one.
 
 use runtime::settings::Retry;
+use runtime::siblings::NOT_TAKEN_LIMIT_MS;
 use runtime::testing::SimAgent;
 use schemas::{
     ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainStatus,

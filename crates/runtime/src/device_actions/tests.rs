@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
+use schemas::Source;
 use tempfile::TempDir;
 
 use super::*;
@@ -55,6 +56,27 @@ fn lines_that_are_no_lines_are_kept_apart() {
         let (_folder, persist, path) = device(text);
         write_down(&persist, &line(7)).unwrap();
         assert_eq!(counters(&path), [7], "{} bytes", text.len());
+    }
+}
+
+#[test]
+fn one_line_per_boot_action_source_image_and_counter() {
+    let (_folder, persist, path) = device(b"");
+    let (person, controller) = (Source::Person, Source::Controller);
+    for (boot_id, action, source, uuid, counter, lines) in [
+        ("boot-1", "activate", controller, "a", 1, 1),
+        ("boot-1", "activate", controller, "a", 1, 1),
+        ("boot-1", "activate", controller, "a", 2, 2),
+        ("boot-1", "activate", controller, "b", 2, 3),
+        ("boot-1", "activate", person, "b", 2, 4),
+        ("boot-2", "activate", person, "b", 2, 5),
+        ("boot-2", "reboot", person, "b", 2, 6),
+    ] {
+        let (boot_id, action) = (boot_id.to_owned(), action.to_owned());
+        let line =
+            DeviceLine { source, content_tree_uuid: uuid.to_owned(), boot_id, action, ..line(counter) };
+        write_down(&persist, &line).unwrap();
+        assert_eq!(counters(&path).len(), lines, "{line:?}");
     }
 }
 

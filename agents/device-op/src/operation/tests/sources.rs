@@ -2,6 +2,7 @@
 //! carried out once or refused with a reason.
 
 use runtime::freeze::Freeze;
+use runtime::siblings::NOT_TAKEN_LIMIT_MS;
 use runtime::testing::SimAgent;
 use schemas::CommandState::{Recorded as OnlyRecorded, *};
 use schemas::{DeviceAction, DeviceActionState, DeviceOpState, DeviceOpsCmd, DrainStatus, Operation, Source};
