@@ -32,7 +32,20 @@ impl Machine for BaseOs {
     type Policy = Policy;
 
     fn step(state: State, event: &Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
-        step(state, event, now, *policy)
+        let policy = *policy;
+        let before = state.clone();
+        let mut next = State { is_unsure: false, ..state };
+        let effects = match event {
+            Event::Looked(facts) => looked(&mut next, &before, facts, now, policy),
+            Event::Ended { serial, result } => {
+                ended(&mut next, *serial, result);
+                next.is_unsure = before.is_unsure;
+                let is_new = before.record != next.record;
+                is_new.then(|| Effect::Record(next.record.clone())).into_iter().collect()
+            }
+        };
+        let wake = wake(&next, now).map(Effect::WakeAt);
+        (next, effects.into_iter().chain(wake).collect())
     }
 
     fn wake_at(effect: &Effect) -> Option<u64> {
@@ -42,23 +55,6 @@ impl Machine for BaseOs {
     fn after_failure(failed: State, resumed: State) -> State {
         failed.after_failure(resumed)
     }
-}
-
-/// The state after an event, and the effects that must be carried out before it is valid.
-pub(crate) fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
-    let before = state.clone();
-    let mut next = State { is_unsure: false, ..state };
-    let effects = match event {
-        Event::Looked(facts) => looked(&mut next, &before, facts, now, policy),
-        Event::Ended { serial, result } => {
-            ended(&mut next, *serial, result);
-            next.is_unsure = before.is_unsure;
-            let is_new = before.record != next.record;
-            is_new.then(|| Effect::Record(next.record.clone())).into_iter().collect()
-        }
-    };
-    let wake = wake(&next, now).map(Effect::WakeAt);
-    (next, effects.into_iter().chain(wake).collect())
 }
 
 /// The command's result is recorded at once; everything else waits for the next snapshot.

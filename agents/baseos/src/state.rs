@@ -81,20 +81,18 @@ impl State {
             record = record.in_new_boot(boot_id);
         }
         let phase = Phase::of(&record);
-        let (next_try, obstacle) = (None, String::new());
         // A BaseOsHold of another boot releases nothing, because `/run` may be kept over a boot.
         let hold = if hold.boot_id == boot_id { hold } else { BaseOsHold::default() };
         let release = one_line(&hold.release, MOST_RELEASE_BYTES);
         let hold = BaseOsHold { release, ..hold };
-        let not_taken_since = None;
         Self {
             record,
             phase,
             hold,
             statuses,
-            next_try,
-            obstacle,
-            not_taken_since,
+            next_try: None,
+            obstacle: String::new(),
+            not_taken_since: None,
             left_killed_at: None,
             serial: 0,
             is_unsure: true,

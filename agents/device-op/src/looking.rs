@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use pubsub::{Persistence, Root, Subscription, TopicKey, read_item};
 use runtime::freeze::Freeze;
+use runtime::read_or_none;
 use schemas::{ActionRecord, CancelCommand, DeviceOpsCmd, Operation, Source, agent};
 use text::one_line;
 
@@ -55,9 +56,8 @@ fn has_folder(root: &Root, source: Source) -> bool {
 pub(crate) fn cancelled(root: &Root) -> BTreeMap<Kind, u32> {
     let counter = |kind: Kind| {
         let key = TopicKey::parse(&CancelCommand::key(kind.0, kind.1)).ok()?;
-        let item = read_item::<CancelCommand>(root, agent::EBB, Persistence::Volatile, &key);
-        let command = item.inspect_err(|refusal| tracing::debug!("{refusal}")).ok()??;
-        Some(command.counter)
+        let command = read_or_none::<CancelCommand>(root, agent::EBB, Persistence::Volatile, &key);
+        command.map(|command| command.counter)
     };
     all_kinds().filter_map(|kind| Some((kind, counter(kind)?))).collect()
 }

@@ -34,42 +34,37 @@ impl Machine for DeviceOp {
     type Policy = Policy;
 
     fn step(state: State, facts: &Facts, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
-        step(state, facts, now, policy)
+        let before = state.clone();
+        let mut next = State { is_unsure: false, ..state };
+        let mut effects = Vec::new();
+        if next.phase == Phase::NewBoot {
+            effects.extend(new_boot(&mut next, facts, policy));
+        }
+        // The record of the new boot is on disk before anything follows from it. Exception: for a command without a
+        // record, because the disk may accept no writes.
+        if before.phase != Phase::NewBoot || commands::begins_without_record(&next.record, facts) {
+            note_end(&mut next.record, facts);
+            take_facts(&mut next, facts);
+            effects.extend(advance(&mut next, facts, now, policy));
+            next.record.forget_stale_failure();
+            effects.extend(commands::counters(&next.record, facts));
+        }
+        if next.phase != Phase::HandedOver {
+            next.not_taken_since = None;
+        }
+        if is_request_superfluous(&next, facts) {
+            effects.push(Effect::Withdraw);
+        }
+        let judged = Judged::of(&next.record, facts);
+        show(&mut next, &judged, facts, now, policy);
+        let mut effects = between(&before, &next, effects);
+        effects.extend(wake(&next, facts, now).map(Effect::WakeAt));
+        (next, effects)
     }
 
     fn wake_at(effect: &Effect) -> Option<u64> {
         if let Effect::WakeAt(at_ms) = effect { Some(*at_ms) } else { None }
     }
-}
-
-/// The state after a snapshot, and the effects that must be carried out before it is valid.
-pub(crate) fn step(state: State, facts: &Facts, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
-    let before = state.clone();
-    let mut next = State { is_unsure: false, ..state };
-    let mut effects = Vec::new();
-    if next.phase == Phase::NewBoot {
-        effects.extend(new_boot(&mut next, facts, policy));
-    }
-    // The record of the new boot is on disk before anything follows from it. Exception: for a command without a
-    // record, because the disk may accept no writes.
-    if before.phase != Phase::NewBoot || commands::begins_without_record(&next.record, facts) {
-        note_end(&mut next.record, facts);
-        take_facts(&mut next, facts);
-        effects.extend(advance(&mut next, facts, now, policy));
-        next.record.forget_stale_failure();
-        effects.extend(commands::counters(&next.record, facts));
-    }
-    if next.phase != Phase::HandedOver {
-        next.not_taken_since = None;
-    }
-    if is_request_superfluous(&next, facts) {
-        effects.push(Effect::Withdraw);
-    }
-    let judged = Judged::of(&next.record, facts);
-    show(&mut next, &judged, facts, now, policy);
-    let mut effects = between(&before, &next, effects);
-    effects.extend(wake(&next, facts, now).map(Effect::WakeAt));
-    (next, effects)
 }
 
 /// Applies the rules of a new boot to the record. The counters of accepted commands are written first, because the

@@ -4,8 +4,8 @@
 //! cannot be written.
 
 use pubsub::store::{create_folder, remove_durably, write_durably};
-use pubsub::{Backup, Persistence, Root, StoreError, TopicKey, read_item};
-use runtime::{clock, error_chain};
+use pubsub::{Backup, Persistence, Root, StoreError, TopicKey};
+use runtime::{clock, error_chain, read_or_none};
 use schemas::{ActionRecord, agent, to_bytes};
 
 use crate::facts::DurableRecord;
@@ -29,11 +29,7 @@ impl RecordFile {
     /// The record on disk, the record whose last write failed, and when to remove one again.
     pub(crate) fn look(&self) -> DurableRecord {
         let key = TopicKey::global();
-        let on_disk = read_item(&self.root, agent::NODEAGENT, Persistence::Persistent, &key);
-        let on_disk = on_disk.unwrap_or_else(|refusal| {
-            tracing::debug!("{refusal}");
-            None
-        });
+        let on_disk = read_or_none(&self.root, agent::NODEAGENT, Persistence::Persistent, &key);
         DurableRecord { on_disk, refused: self.refused.clone(), kept_until: self.kept_until }
     }
 

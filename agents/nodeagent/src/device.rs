@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pubsub::Root;
-use runtime::settings::DeviceSettings;
-use runtime::{clock, device_actions, error_chain};
+use runtime::settings::{self, DeviceSettings};
+use runtime::{clock, device_actions, error_chain, program};
 use schemas::{DeviceAction, DeviceLine, GoTime, Operation};
 
-use crate::command_device::CommandDevice;
 use crate::facts::Outcome;
 use crate::kernel_device::{Kernel, KernelDevice, kernel_of};
 use crate::logind_device::LogindDevice;
@@ -19,8 +19,10 @@ use crate::standing::Command;
 pub(crate) enum Means {
     /// systemd-logind, which stops all services in order.
     Logind(LogindDevice),
-    /// `device.command` or `device.shutdown`.
-    Command(CommandDevice),
+    /// `device.command`: if it succeeds, the device is going down.
+    Command(settings::Command),
+    /// `device.shutdown`: if it succeeds, the shutdown is done.
+    Shutdown(settings::Command),
     /// Holds the place of `device.command` where it is not set.
     NoCommand,
     /// reboot(2), which stops no service.
@@ -36,7 +38,8 @@ impl Means {
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Logind(_) => "systemd-logind",
-            Self::Command(command) => command.name(),
+            Self::Command(_) => "device.command",
+            Self::Shutdown(_) => "device.shutdown",
             Self::NoCommand => "device.command (not set)",
             Self::Kernel(_) => "reboot(2)",
             Self::NothingToStop => "nothing to stop",
@@ -50,7 +53,7 @@ impl Means {
             Self::Logind(logind) => logind.is_there().await,
             Self::Kernel(kernel) => kernel.is_there(),
             Self::NoCommand => false,
-            Self::Command(_) | Self::NothingToStop | Self::DryRun { .. } => true,
+            Self::Command(_) | Self::Shutdown(_) | Self::NothingToStop | Self::DryRun { .. } => true,
         }
     }
 
@@ -60,7 +63,11 @@ impl Means {
     pub(crate) async fn carry_out(&self, command: &Command) -> Outcome {
         match self {
             Self::Logind(logind) => logind.take_down(command.operation).await,
-            Self::Command(device) => device.run(command).await,
+            Self::Command(program) => {
+                let begun = format!("{} has ended well", program.program);
+                run(program, command, Outcome::Started(begun)).await
+            }
+            Self::Shutdown(program) => run(program, command, Outcome::Done).await,
             Self::NoCommand => Outcome::Absent("no device.command".to_owned()),
             Self::Kernel(kernel) => kernel.take_down(command.operation).await,
             Self::NothingToStop => Outcome::Done,
@@ -86,8 +93,7 @@ pub(crate) fn means(
     match operation {
         Operation::Reboot | Operation::Poweroff => going_down(settings, root, kernel_of(root)),
         Operation::Shutdown => {
-            let command = settings.shutdown.as_ref().map(CommandDevice::stays_up);
-            vec![command.map_or(Means::NothingToStop, Means::Command)]
+            vec![settings.shutdown.clone().map_or(Means::NothingToStop, Means::Shutdown)]
         }
     }
 }
@@ -95,10 +101,18 @@ pub(crate) fn means(
 /// Every means has a fixed place, whether the device has it or not, because DeviceAction names it by number, while
 /// settings and services may change.
 fn going_down(settings: &DeviceSettings, root: &Root, kernel: Option<Arc<dyn Kernel>>) -> Vec<Means> {
-    let command = settings.command.as_ref().map(CommandDevice::goes_down);
+    let command = settings.command.clone().map_or(Means::NoCommand, Means::Command);
     let logind = Means::Logind(LogindDevice::new(root));
     let kernel = kernel.map(|kernel| Means::Kernel(KernelDevice::new(kernel)));
-    [logind, command.map_or(Means::NoCommand, Means::Command)].into_iter().chain(kernel).collect()
+    [logind, command].into_iter().chain(kernel).collect()
+}
+
+/// Runs the program of a setting.
+async fn run(program: &settings::Command, command: &Command, on_success: Outcome) -> Outcome {
+    match program::run(program, &command.environment(), Duration::MAX).await {
+        Ok(_) => on_success,
+        Err(error) => Outcome::Failed(error),
+    }
 }
 
 fn write_down(folder: &Path, boot_id: &str, command: &Command) -> Outcome {
@@ -119,7 +133,6 @@ fn write_down(folder: &Path, boot_id: &str, command: &Command) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use runtime::settings;
     use schemas::parse;
 
     use super::*;

@@ -5,7 +5,6 @@
 
 mod action_record;
 mod boot_reason;
-mod command_device;
 mod device;
 mod effect;
 mod facts;

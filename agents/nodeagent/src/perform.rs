@@ -8,7 +8,7 @@ use runtime::clock::Moment;
 use runtime::machine::{EffectError, OpenError, Shell};
 use runtime::requester::standing_pass;
 use runtime::siblings::{is_running, is_working};
-use runtime::{AgentContext, SettingsWatch, Task, error_chain, program};
+use runtime::{AgentContext, SettingsWatch, Task, error_chain, program, read_or_none};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, BootReason, DeviceAction, DeviceActionState, DeviceOpStatus,
     NOT_DRAINED, NodeAgentStatus, NodeDrainReport, NodeDrainStatus, SCHEMA_VERSION, Topic, ZedAgentStatus,
@@ -18,14 +18,13 @@ use tokio::sync::mpsc;
 
 use crate::action_record::RecordFile;
 use crate::boot_reason;
-use crate::command_device::environment;
 use crate::device::{Means, means};
 use crate::effect::Effect;
 use crate::facts::{Event, Facts, Outcome};
 use crate::known_means::KnownMeans;
 use crate::policy::{Policy, STILL_UP};
 use crate::progress::NodeAgent;
-use crate::standing::{Alive, Command, Report, Siblings, is_released, standing};
+use crate::standing::{Alive, Command, Siblings, is_released, standing};
 use crate::state::State;
 
 /// Time limit of one hook.
@@ -84,7 +83,7 @@ impl Shell for NodeagentShell {
 
     fn resume(&self) -> State {
         let action = self.action.get(&TopicKey::global()).cloned().unwrap_or_default();
-        let status = self.status.get(&status_key()).cloned().unwrap_or_default();
+        let status = self.status.get(&key_of(agent::NODEAGENT)).cloned().unwrap_or_default();
         // Once nodeagent is Acting, the reason on disk is the one of this command.
         let is_acting = action.state == DeviceActionState::Acting;
         let reason = if is_acting { boot_reason::reason(self.context.root()) } else { None };
@@ -111,7 +110,7 @@ impl Shell for NodeagentShell {
             hold,
             images: images.items.into_values().collect(),
             device_op: self.item(agent::ZEDAGENT, &TopicKey::global()),
-            zedagent: self.item(agent::ZEDAGENT, &zedagent_key()),
+            zedagent: self.item(agent::ZEDAGENT, &key_of(agent::ZEDAGENT)),
         };
         let command = standing(&siblings, self.context.boot_id(), state.acting());
         let is_released = command.as_ref().is_none_or(|command| {
@@ -123,7 +122,7 @@ impl Shell for NodeagentShell {
     fn perform(&mut self, effect: &Effect) -> Result<(), EffectError> {
         match effect {
             Effect::Action(action) => self.action.publish(&TopicKey::global(), action).map(|_| ())?,
-            Effect::Status(status) => self.status.publish(&status_key(), status).map(|_| ())?,
+            Effect::Status(status) => self.status.publish(&key_of(agent::NODEAGENT), status).map(|_| ())?,
             Effect::Record(record) => self.record.write(record),
             Effect::ForgetRecord => {
                 if let Err(error) = self.record.forget() {
@@ -192,15 +191,10 @@ impl NodeagentShell {
             Alive { zedkube: is_working(root, agent::ZEDKUBE), requester: is_running(root, requester) };
         let key = TopicKey::global();
         let report = read_item::<NodeDrainReport>(root, agent::ZEDKUBE, Persistence::Volatile, &key);
-        let report = match &report {
-            Ok(None) => Report::Absent,
-            Ok(Some(report)) => Report::Given(report),
-            Err(refusal) => {
-                tracing::debug!("{refusal}");
-                Report::Unreadable
-            }
-        };
-        is_released(requester, report, alive, is_undrained)
+        if let Err(refusal) = &report {
+            tracing::debug!("{refusal}");
+        }
+        is_released(requester, report.as_ref().map(Option::as_ref), alive, is_undrained)
     }
 
     /// Runs the hooks. If a hook fails, the device goes down all the same.
@@ -208,7 +202,7 @@ impl NodeagentShell {
         self.running = None;
         let operation = command.operation;
         let (hooks, sender) = (self.settings.current().device.pre.clone(), self.sender.clone());
-        let environment = environment(command);
+        let environment = command.environment();
         self.running = Some(Task::spawn(async move {
             for hook in hooks {
                 if let Err(error) = program::run(&hook, &environment, HOOK_LIMIT).await {
@@ -242,7 +236,7 @@ impl NodeagentShell {
         let action = self.action.get(&TopicKey::global()).cloned().unwrap_or_default();
         if action.boot_id != self.context.boot_id() {
             let status = self.first_status();
-            self.status.publish(&status_key(), &status)?;
+            self.status.publish(&key_of(agent::NODEAGENT), &status)?;
             let boot_id = self.context.boot_id().to_owned();
             let idle = DeviceAction { schema_version: SCHEMA_VERSION, boot_id, ..DeviceAction::default() };
             self.action.publish(&TopicKey::global(), &idle)?;
@@ -251,7 +245,8 @@ impl NodeagentShell {
             return Ok(());
         }
         self.forget_reason();
-        let boots_before = self.status.get(&status_key()).map_or(0, |status| status.restart_counter);
+        let boots_before =
+            self.status.get(&key_of(agent::NODEAGENT)).map_or(0, |status| status.restart_counter);
         if let Err(error) = boot_reason::count(self.context.root(), boots_before) {
             tracing::warn!("{}; this boot is not counted", error_chain(&error));
         }
@@ -285,12 +280,7 @@ impl NodeagentShell {
     /// An item from its file. A file that is absent or cannot be read counts as the default value, which commands
     /// nothing.
     fn item<T: Topic + Default>(&self, publisher: &str, key: &TopicKey) -> T {
-        let item = read_item(self.context.root(), publisher, Persistence::Volatile, key);
-        item.unwrap_or_else(|refusal| {
-            tracing::debug!("{refusal}");
-            None
-        })
-        .unwrap_or_default()
+        read_or_none(self.context.root(), publisher, Persistence::Volatile, key).unwrap_or_default()
     }
 
     /// An item from its file. If the file cannot be read: the last good value.
@@ -321,10 +311,7 @@ async fn send(sender: &mpsc::Sender<Event>, event: Event) {
     }
 }
 
-fn status_key() -> TopicKey {
-    TopicKey::parse(agent::NODEAGENT).unwrap_or_else(|_| TopicKey::global())
-}
-
-fn zedagent_key() -> TopicKey {
-    TopicKey::parse(agent::ZEDAGENT).unwrap_or_else(|_| TopicKey::global())
+/// The key of the items that EVE names after their agent.
+fn key_of(agent: &str) -> TopicKey {
+    TopicKey::parse(agent).unwrap_or_else(|_| TopicKey::global())
 }

@@ -32,7 +32,27 @@ impl Machine for NodeAgent {
     type Policy = Policy;
 
     fn step(state: State, event: &Event, now: Moment, policy: &Policy) -> (State, Vec<Effect>) {
-        step(state, event, now, *policy)
+        let policy = *policy;
+        let before = state.clone();
+        let mut next = State { is_unsure: false, ..state };
+        let own = match event {
+            Event::Looked(facts) => looked(&mut next, facts, now, policy),
+            Event::HooksEnded { serial } => {
+                if next.phase == Phase::Taken(Hooks::Running { serial: *serial }) {
+                    next.phase = Phase::Taken(Hooks::Ended);
+                }
+                Vec::new()
+            }
+            Event::Acted { serial, outcome } => acting::acted(&mut next, *serial, outcome, now, policy),
+            Event::MeansFound(means) => {
+                next.action.means = Some(means.clone());
+                Vec::new()
+            }
+        };
+        showing::show(&mut next, now);
+        let mut effects = between(&before, &next, own);
+        effects.extend(wake(&next, now).map(Effect::WakeAt));
+        (next, effects)
     }
 
     fn wake_at(effect: &Effect) -> Option<u64> {
@@ -42,30 +62,6 @@ impl Machine for NodeAgent {
     fn after_failure(failed: State, resumed: State) -> State {
         failed.after_failure(resumed)
     }
-}
-
-/// The state after an event, and the effects that must be carried out before it is valid.
-pub(crate) fn step(state: State, event: &Event, now: Moment, policy: Policy) -> (State, Vec<Effect>) {
-    let before = state.clone();
-    let mut next = State { is_unsure: false, ..state };
-    let own = match event {
-        Event::Looked(facts) => looked(&mut next, facts, now, policy),
-        Event::HooksEnded { serial } => {
-            if next.phase == Phase::Taken(Hooks::Running { serial: *serial }) {
-                next.phase = Phase::Taken(Hooks::Ended);
-            }
-            Vec::new()
-        }
-        Event::Acted { serial, outcome } => acting::acted(&mut next, *serial, outcome, now, policy),
-        Event::MeansFound(means) => {
-            next.action.means = Some(means.clone());
-            Vec::new()
-        }
-    };
-    showing::show(&mut next, now);
-    let mut effects = between(&before, &next, own);
-    effects.extend(wake(&next, now).map(Effect::WakeAt));
-    (next, effects)
 }
 
 /// Runs the function of the current phase.

@@ -1,6 +1,7 @@
 //! The command that is in effect, and whether a drain is in progress. Pure functions of the files of device-op,
 //! baseos and zedkube.
 
+use pubsub::Refusal;
 use schemas::{
     ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceOpState, DeviceOpStatus, DrainRequester,
     DrainStatus, Member, NOT_DRAINED, NodeDrainReport, NodeDrainStatus, Operation, Outcome, RequestLine,
@@ -42,6 +43,16 @@ impl Command {
         let reason = one_line(&reason, MOST_REASON_BYTES);
         let (image, source, without_record) = (String::new(), Source::default(), false);
         Self { operation, counter, image, source, without_record, reason }
+    }
+
+    /// The environment of hooks and programs.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("EBB_OPERATION", self.operation.name().to_owned()),
+            ("EBB_COUNTER", self.counter.to_string()),
+            // An environment variable cannot hold a NUL.
+            ("EBB_REASON", self.reason.replace('\0', " ")),
+        ]
     }
 
     /// True if both are the same command; their reasons may differ.
@@ -143,28 +154,23 @@ pub(crate) struct Alive {
     pub requester: bool,
 }
 
-/// Snapshot of NodeDrainReport.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Report<'a> {
-    /// The file does not exist: there is no zedkube, or it is EVE's, whose COMPLETE stays valid.
-    Absent,
-    /// The file cannot be read.
-    Unreadable,
-    /// The contents of the file.
-    Given(&'a NodeDrainReport),
-}
-
 /// True if the command is still released, as far as nodeagent can see.
 ///
 /// An agent takes its command back when zedkube revokes its answer; an agent that does not run cannot. So while
 /// zedkube works, its report counts. While zedkube does not run, or hangs, nobody takes its answer back when pods come
 /// to the node again: only what an operator has ordered counts, or a running agent that says that the device goes
 /// without a drain (`is_undrained`). That agent alone knows the setting for this case (`drain.start.timeout`).
-pub(crate) fn is_released(requester: &str, report: Report<'_>, alive: Alive, is_undrained: bool) -> bool {
+pub(crate) fn is_released(
+    requester: &str,
+    report: Result<Option<&NodeDrainReport>, &Refusal>,
+    alive: Alive,
+    is_undrained: bool,
+) -> bool {
     match report {
-        Report::Absent => true,
-        Report::Unreadable => alive.requester,
-        Report::Given(report) => {
+        // There is no zedkube, or it is EVE's, whose COMPLETE stays valid.
+        Ok(None) => true,
+        Err(_) => alive.requester,
+        Ok(Some(report)) => {
             let is_not_needed = report.disabled.is_some() || report.member == Member::No;
             let is_ordered = |line: &RequestLine| line.outcome.or(report.outcome) == Some(Outcome::Forced);
             let is_complete = |line: &RequestLine| {
@@ -198,6 +204,8 @@ pub(crate) fn is_drain_in_progress(status: Option<NodeDrainStatus>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use schemas::Disabled;
 
     use super::*;
@@ -422,19 +430,20 @@ mod tests {
             outcome: Some(Outcome::Forced),
             ..line(agent::ZEDAGENT, DrainStatus::Complete)
         }]);
+        let refused = Refusal::new(Path::new("/x"), "it is no JSON", "");
         let all = [true; 5];
         // The columns: both run, only zedkube, only the requester, which says NOT DRAINED, the same without these words,
         // neither.
         for (report, expected) in [
-            (Report::Absent, all),
-            (Report::Unreadable, [true, false, true, true, false]),
-            (Report::Given(&complete), [true, true, true, false, false]),
-            (Report::Given(&ordered), all),
-            (Report::Given(&taken_back), [false, false, true, false, false]),
-            (Report::Given(&of_another), [false, false, true, false, false]),
-            (Report::Given(&report(&[])), [false, false, true, false, false]),
-            (Report::Given(&not_a_member), all),
-            (Report::Given(&disabled), all),
+            (Ok(None), all),
+            (Err(&refused), [true, false, true, true, false]),
+            (Ok(Some(&complete)), [true, true, true, false, false]),
+            (Ok(Some(&ordered)), all),
+            (Ok(Some(&taken_back)), [false, false, true, false, false]),
+            (Ok(Some(&of_another)), [false, false, true, false, false]),
+            (Ok(Some(&report(&[]))), [false, false, true, false, false]),
+            (Ok(Some(&not_a_member)), all),
+            (Ok(Some(&disabled)), all),
         ] {
             let alive = [
                 (true, true, true),

@@ -27,6 +27,7 @@ use crate::agent::AgentContext;
 use crate::clock;
 use crate::error_chain;
 use crate::liveness::{BEAT, HANGS_AFTER, hung_for, silent_for};
+use crate::read::read_or_none;
 use crate::refused::with_refused;
 use crate::settings::SettingsWatch;
 use own::Seen;
@@ -321,7 +322,7 @@ impl Requester {
         let status = if is_report_there { status } else { eves_status(&self.status, status) };
         let zedkube = self.zedkube();
         let (cluster, _) = self.read_last_good(agent::ZEDAGENT, &self.cluster);
-        let pass = request.as_ref().and_then(|request| self.pass_for(request));
+        let pass = request.as_ref().and_then(|request| pass_for(&self.context, self.context.name(), request));
         FileState { request, status, report, is_report_there, zedkube, pass, cluster }
     }
 
@@ -418,11 +419,6 @@ impl Requester {
         }
     }
 
-    /// An operator's pass for this request. A file that cannot be read lets no request pass.
-    fn pass_for(&self, request: &NodeDrainRequest) -> Option<PassGate> {
-        pass_for(&self.context, self.context.name(), request)
-    }
-
     /// The reason why the operation is held, with refused files; empty if it is not held.
     fn blocked_by(&self) -> String {
         let Some(verdict) = self.last_verdict else {
@@ -477,11 +473,7 @@ pub fn standing_pass(context: &AgentContext, requester: &str) -> Option<PassGate
 /// A file that cannot be read lets no request pass.
 fn pass_for(context: &AgentContext, requester: &str, request: &NodeDrainRequest) -> Option<PassGate> {
     let key = TopicKey::parse(requester).ok()?;
-    let item = read_item::<PassGate>(context.root(), agent::EBB, Persistence::Volatile, &key);
-    let pass = item.unwrap_or_else(|refusal| {
-        tracing::debug!("{refusal}");
-        None
-    });
+    let pass = read_or_none::<PassGate>(context.root(), agent::EBB, Persistence::Volatile, &key);
     pass.filter(|pass| pass.covers(request.requested_by, request.requested_at, context.boot_id()))
 }
 

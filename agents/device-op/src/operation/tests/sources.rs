@@ -389,7 +389,7 @@ fn the_end_of_a_freeze_wakes() {
     let mut sim = Sim::new();
     sim.freeze = Some(freeze());
     sim.give(Reboot, 2);
-    let (_, effects) = step(sim.state.clone(), &sim.look(), sim.now, &sim.policy);
+    let (_, effects) = DeviceOp::step(sim.state.clone(), &sim.look(), sim.now, &sim.policy);
     assert_eq!(effects, [Effect::WakeAt(sim.now.boot_ms + 5_000)]);
 }
 
