@@ -3,10 +3,10 @@
 //! Level-triggered: each snapshot shows everything, and every way to an activation leads through the gate (D5). A
 //! state is valid only when all its effects are carried out.
 
+use runtime::agent_state::{LOOK_AT_LOCK_MS, not_taken_at};
 use runtime::clock::Moment;
 use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
-use runtime::siblings::{LOOK_AT_LOCK_MS, not_taken_at};
 use schemas::{BaseOsConfig, BaseOsHoldState, DeviceAction, DeviceLine, Verdict, commanded_by};
 
 use crate::effect::{Effect, between};
@@ -15,8 +15,8 @@ use crate::need::{Need, cannot_tell, config_in_effect, need};
 use crate::nodeagent::{has_released, is_busy, reboot_failure, reboot_obstacle};
 use crate::policy::Policy;
 use crate::record::{Accepted, Failure, Stage};
-use crate::showing::{release, show};
 use crate::state::{Phase, State};
+use crate::status::{release, show};
 
 /// Pause before what an earlier baseos left running is killed again, in milliseconds.
 const KILL_AGAIN_MS: u64 = 60_000;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use runtime::agent_state::NodeAgentView;
 use runtime::requester::GateReading;
-use runtime::siblings::NodeAgentView;
 use schemas::{BaseOsConfig, Source, SwState};
 
 /// An event of the shell.

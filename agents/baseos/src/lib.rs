@@ -7,15 +7,15 @@ mod activation;
 mod current;
 mod effect;
 mod facts;
+mod inputs;
 mod limits;
-mod looking;
 mod need;
 mod nodeagent;
 mod perform;
 mod policy;
 mod record;
-mod showing;
 mod state;
+mod status;
 
 pub use record::ActivationRecord;
 use runtime::machine::RunError;

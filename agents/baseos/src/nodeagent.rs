@@ -1,6 +1,6 @@
 //! The progress of nodeagent as it concerns an image.
 
-use runtime::siblings::NodeAgentView;
+use runtime::agent_state::NodeAgentView;
 use schemas::{DeviceAction, DeviceActionState};
 
 /// True if nodeagent has taken a command, or may have.

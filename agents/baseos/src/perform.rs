@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey};
 use runtime::activation_lock::ActivationLock;
+use runtime::agent_state::NodeAgentView;
 use runtime::clock::Moment;
 use runtime::freeze::freeze;
 use runtime::machine::{EffectError, OpenError, Shell, log_line};
 use runtime::refused::ToldRefusals;
 use runtime::settings;
-use runtime::siblings::NodeAgentView;
 use runtime::{
     AgentContext, LatePublisher, NotWritten, OwnRequest, Requester, SettingsWatch, Task, clock,
     device_actions, error_chain, program,
@@ -25,11 +25,11 @@ use crate::activation::BaseOs;
 use crate::current::Current;
 use crate::effect::Effect;
 use crate::facts::{Configured, Event, Facts};
-use crate::looking::{self, Configs};
+use crate::inputs::{self, Configs};
 use crate::policy::Policy;
 use crate::record::ActivationRecord;
-use crate::showing::troubled;
 use crate::state::{Phase, State};
+use crate::status::troubled;
 
 /// The files of baseos, and the tasks that run beside its loop.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Shell for BaseosShell {
             hold: Publisher::open(root, name, volatile, lock)?.served()?,
             statuses: Publisher::open(root, name, volatile, lock)?.served()?,
             requester: Requester::open(context, DrainRequester::Update, recorded)?,
-            configs: looking::PUBLISHERS.map(|(publisher, _)| Subscription::open(root, publisher, volatile)),
+            configs: inputs::PUBLISHERS.map(|(publisher, _)| Subscription::open(root, publisher, volatile)),
             freeze: Subscription::open(root, Source::Person.agent(), Persistence::Persistent),
             lock: ActivationLock::of(root),
             contents: Subscription::open(root, agent::VOLUMEMGR, volatile),
@@ -103,12 +103,12 @@ impl Shell for BaseosShell {
 
     fn look(&mut self, state: &State, now: Moment) -> Event {
         let root = self.context.root();
-        let Configs { images: configs, sources, is_partial } = looking::configs(root);
-        let contents = looking::contents(root, &mut self.good_contents, &known_uuids(&configs, state));
+        let Configs { images: configs, sources, is_partial } = inputs::configs(root);
+        let contents = inputs::contents(root, &mut self.good_contents, &known_uuids(&configs, state));
         let settings = self.settings.current();
         let running = self.current.running(settings.baseos.current.as_ref(), root, now.boot_ms);
         let drain = self.requester.read(state.listen());
-        let refused = looking::refused(&configs);
+        let refused = inputs::refused(&configs);
         self.told.tell(&refused);
         Event::Looked(Box::new(Facts {
             configs,
@@ -263,7 +263,7 @@ impl BaseosShell {
         vec![
             ("EBB_BASEOS_ID", clean(&config.content_tree_uuid)),
             ("EBB_BASEOS_VERSION", clean(&config.base_os_version)),
-            ("EBB_BASEOS_PARTITION", looking::other_partition(self.context.root()).to_owned()),
+            ("EBB_BASEOS_PARTITION", inputs::other_partition(self.context.root()).to_owned()),
         ]
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use runtime::agent_state::NodeAgentView;
 use runtime::freeze::Freeze;
 use runtime::requester::GateReading;
-use runtime::siblings::NodeAgentView;
 use schemas::{ActionRecord, DeviceOpsCmd, Operation, Source};
 
 /// A kind of command: its source and its operation. Counters of different kinds are never compared.

@@ -1,6 +1,6 @@
 //! The progress of nodeagent as it concerns an operation.
 
-use runtime::siblings::NodeAgentView;
+use runtime::agent_state::NodeAgentView;
 use schemas::{DeviceAction, DeviceActionState, Operation};
 
 use crate::record::Accepted;

@@ -4,21 +4,21 @@
 //! valid only when all its effects are carried out; otherwise the caller goes on from what is on disk, as after a
 //! crash.
 
+use runtime::agent_state::{LOOK_AT_LOCK_MS, not_taken_at};
 use runtime::clock::Moment;
 use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
-use runtime::siblings::{LOOK_AT_LOCK_MS, not_taken_at};
 use schemas::{DeviceAction, Verdict};
 
 use crate::commands;
 use crate::effect::{Effect, between};
 use crate::facts::Facts;
-use crate::holding::{Judged, pause};
+use crate::gating::{Judged, pause};
 use crate::nodeagent::{Progress, has_released, is_about, progress};
 use crate::policy::Policy;
 use crate::record::{Accepted, Failure, OperationRecord};
-use crate::showing::show;
 use crate::state::{AfterRelease, Phase, State};
+use crate::status::show;
 
 /// Poll interval for a freeze that ends at a set time, in milliseconds: the wall clock may jump.
 const LOOK_AT_FREEZE_MS: u64 = 60_000;

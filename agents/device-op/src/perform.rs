@@ -4,9 +4,9 @@ use pubsub::store::{create_folder, write_durably};
 use pubsub::{
     Backup, PathWatch, Persistence, PublishError, Publisher, Root, StoreError, Subscription, TopicKey,
 };
+use runtime::agent_state::NodeAgentView;
 use runtime::clock::Moment;
 use runtime::machine::{EffectError, OpenError, Shell, log_line};
-use runtime::siblings::NodeAgentView;
 use runtime::{AgentContext, NotWritten, OwnRequest, Requester, SettingsWatch, error_chain};
 use schemas::{
     ActionRecord, BootReason, CancelCommand, CommandFreeze, CommandLine, CommandState, DeviceAction,
@@ -16,13 +16,13 @@ use schemas::{
 use crate::counters::{self, Counters};
 use crate::effect::Effect;
 use crate::facts::{Facts, Kind, all_kinds};
-use crate::looking;
+use crate::inputs;
 use crate::operation::DeviceOp;
 use crate::policy::Policy;
 use crate::record::OperationRecord;
 use crate::record_files::RecordFiles;
-use crate::showing::troubled;
 use crate::state::{Phase, State};
+use crate::status::troubled;
 
 /// EVE's value of `ConfigGetStatus` for a configuration that was read without an error.
 const CONFIG_GET_SUCCESS: u8 = 1;
@@ -92,14 +92,14 @@ impl Shell for DeviceOpShell {
 
     fn look(&mut self, state: &State, now: Moment) -> Facts {
         let root = self.context.root();
-        let commands = all_kinds().map(|kind| (kind, looking::command(root, kind))).collect();
+        let commands = all_kinds().map(|kind| (kind, inputs::command(root, kind))).collect();
         let counters = self.counters.look(root);
         Facts {
             commands,
             counters: counters.recorded,
             drain: self.requester.read(state.listen()),
-            cancelled: looking::cancelled(root),
-            freeze: looking::freeze(root, now.wall.timestamp()),
+            cancelled: inputs::cancelled(root),
+            freeze: inputs::freeze(root, now.wall.timestamp()),
             acted: acted(root, state),
             nodeagent: NodeAgentView::read(root, self.context.boot_id()),
             refused: counters.refused.into_iter().chain(self.refused()).collect(),
@@ -165,7 +165,7 @@ impl DeviceOpShell {
     fn refused(&self) -> Vec<String> {
         let refused = self.commands.iter().flat_map(Subscription::refused).chain(self.action.refused());
         let misnamed = self.commands.iter().zip(Source::ALL);
-        let misnamed = misnamed.flat_map(|(commands, source)| looking::misnamed(commands, source));
+        let misnamed = misnamed.flat_map(|(commands, source)| inputs::misnamed(commands, source));
         refused.map(|refusal| refusal.to_string()).chain(misnamed).collect()
     }
 
@@ -219,7 +219,7 @@ fn log_command(line: &CommandLine) {
 
 /// The operation that nodeagent began last; read only for the first step of a boot, which needs it.
 fn acted(root: &Root, state: &State) -> Option<ActionRecord> {
-    (state.phase == Phase::NewBoot).then(|| looking::acted(root))?
+    (state.phase == Phase::NewBoot).then(|| inputs::acted(root))?
 }
 
 fn command_key() -> TopicKey {

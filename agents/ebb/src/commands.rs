@@ -2,7 +2,7 @@
 
 use clap::Args;
 use device_op::facts::{Kind, all_kinds};
-use device_op::standing::OperationFiles;
+use device_op::operation_files::OperationFiles;
 use pubsub::Root;
 use schemas::{CommandLine, CommandState, Operation, Source};
 use serde::Serialize;
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &CommandsArguments) -> anyhow::Result<()> {
 fn row(root: &Root, kind: Kind) -> Option<Row> {
     let (source, operation) = kind;
     match OperationFiles::read(root, kind) {
-        Ok(standing) => judge(&standing, kind),
+        Ok(files) => judge(&files, kind),
         Err(refusal) => {
             let (state, reason) = (State::Untracked(Untracked::Given), refusal.to_string());
             Some(Row { source, operation, counter: 0, state, reason })
@@ -67,22 +67,21 @@ fn row(root: &Root, kind: Kind) -> Option<Row> {
     }
 }
 
-fn judge(standing: &OperationFiles, kind: Kind) -> Option<Row> {
+fn judge(files: &OperationFiles, kind: Kind) -> Option<Row> {
     let (source, operation) = kind;
     let row = |counter, state, reason| Row { source, operation, counter, state, reason };
     let is_it = |line: &&CommandLine| (line.source, line.operation) == kind;
-    let shown = standing.shown.commands.iter().find(is_it).or_else(|| standing.record.ended(kind));
+    let shown = files.shown.commands.iter().find(is_it).or_else(|| files.record.ended(kind));
     let known = shown.map(|line| row(line.counter, State::Known(line.state), line.reason.clone()));
-    let given = standing.published.as_ref().filter(|command| command.desired_state);
-    let is_known = |counter| {
-        standing.recorded == Some(counter) || known.as_ref().is_some_and(|row| row.counter == counter)
-    };
+    let given = files.published.as_ref().filter(|command| command.desired_state);
+    let is_known =
+        |counter| files.recorded == Some(counter) || known.as_ref().is_some_and(|row| row.counter == counter);
     if let Some(command) = given.filter(|command| !is_known(command.counter)) {
         let reason = "device-op has not taken it".to_owned();
         return Some(row(command.counter, State::Untracked(Untracked::Given), reason));
     }
     let over = |counter| row(counter, State::Untracked(Untracked::Over), String::new());
-    known.or_else(|| standing.recorded.filter(|counter| *counter > 0).map(over))
+    known.or_else(|| files.recorded.filter(|counter| *counter > 0).map(over))
 }
 
 fn render(rows: &[Row]) -> Vec<String> {
@@ -145,11 +144,11 @@ mod tests {
             (None, Some(8), Some(line(8, CommandState::Failed)), Some((8, "failed"))),
         ] {
             let command = |counter| DeviceOpsCmd { counter, desired_state: true, ..DeviceOpsCmd::default() };
-            let mut standing =
+            let mut files =
                 OperationFiles { published: given.map(command), recorded, ..OperationFiles::default() };
-            standing.shown.commands.extend(shown);
-            let row = judge(&standing, REBOOT);
-            assert_eq!(row.map(|row| (row.counter, word(row.state))), expected, "{standing:?}");
+            files.shown.commands.extend(shown);
+            let row = judge(&files, REBOOT);
+            assert_eq!(row.map(|row| (row.counter, word(row.state))), expected, "{files:?}");
         }
     }
 

@@ -82,7 +82,7 @@ pub(crate) fn unfreeze(arguments: &UnfreezeArguments) -> anyhow::Result<ExitCode
 }
 
 /// The freeze, if it is active at this time. An unreadable one is ignored here: device-op reports it in its status.
-pub(crate) fn standing(root: &Root, wall: Timestamp) -> Option<CommandFreeze> {
+pub(crate) fn in_effect(root: &Root, wall: Timestamp) -> Option<CommandFreeze> {
     let freeze = read(root).ok().flatten();
     freeze.filter(|freeze| freeze.stands(GoTime::from(wall)))
 }

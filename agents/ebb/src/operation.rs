@@ -130,7 +130,8 @@ fn order(
     let (given, report) = crate::in_runtime(async {
         let given = give(&root, operation, options, why).await?;
         record(&root, kind, given.command.counter, "commanded", why);
-        let is_begun = given.is_accepted && (options.now || freeze::standing(&root, clock::wall()).is_none());
+        let is_begun =
+            given.is_accepted && (options.now || freeze::in_effect(&root, clock::wall()).is_none());
         let report = if is_begun { reported(&root).await } else { None };
         Ok((given, report))
     })?;
@@ -189,7 +190,7 @@ fn dry_run(root: &Root) -> &'static str {
 
 /// When the command will be carried out, as far as it is known now.
 fn when(root: &Root, options: CommandOptions, report: Option<NodeDrainReport>) -> String {
-    if let Some(freeze) = freeze::standing(root, clock::wall()).filter(|_| !options.now) {
+    if let Some(freeze) = freeze::in_effect(root, clock::wall()).filter(|_| !options.now) {
         return format!(
             "once commands are not frozen any more ({}) and the node is drained",
             freeze::summary(&freeze)

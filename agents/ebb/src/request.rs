@@ -85,13 +85,13 @@ fn ask(root: &Root, context: String) -> anyhow::Result<NodeDrainRequest> {
         refuse_what_would_not_drain(report)?;
     }
     let lock = peers::speak_as(root, agent::EBB)?;
-    let standing = standing(root)?;
-    if let Some(standing) = &standing {
-        refuse_standing(standing, report.as_ref())?;
+    let current = current(root)?;
+    if let Some(current) = &current {
+        refuse_current(current, report.as_ref())?;
     }
     let request = NodeDrainRequest {
         requested_at: unused_time(clock::wall(), |time| {
-            standing.as_ref().is_some_and(|standing| standing.requested_at == time)
+            current.as_ref().is_some_and(|current| current.requested_at == time)
         }),
         requested_by: DrainRequester::None,
         context,
@@ -105,7 +105,7 @@ fn ask(root: &Root, context: String) -> anyhow::Result<NodeDrainRequest> {
 ///
 /// # Errors
 /// The file cannot be read.
-fn standing(root: &Root) -> anyhow::Result<Option<NodeDrainRequest>> {
+fn current(root: &Root) -> anyhow::Result<Option<NodeDrainRequest>> {
     read_item(root, agent::EBB, Persistence::Volatile, &TopicKey::global()).context(
         "cannot tell whether a drain is requested; remove that file: without it no drain is requested",
     )
@@ -117,7 +117,7 @@ fn standing(root: &Root) -> anyhow::Result<Option<NodeDrainRequest>> {
 /// No request is active, or it is not a person's; the file cannot be removed.
 pub(crate) fn withdraw(place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
-    let Some(request) = standing(&root)? else {
+    let Some(request) = current(&root)? else {
         bail!(
             "no drain is requested from here; `ebb cancel reboot` (shutdown, poweroff, update) takes back a command, and \
              `ebb status` says who asks"
@@ -158,8 +158,8 @@ fn refuse_what_would_not_drain(report: &NodeDrainReport) -> anyhow::Result<()> {
 }
 
 /// Refuses if a request is active already. After a failed drain it is allowed: the new time makes it a new request.
-fn refuse_standing(standing: &NodeDrainRequest, report: Option<&NodeDrainReport>) -> anyhow::Result<()> {
-    let NodeDrainRequest { requested_at, requested_by, context } = standing;
+fn refuse_current(current: &NodeDrainRequest, report: Option<&NodeDrainReport>) -> anyhow::Result<()> {
+    let NodeDrainRequest { requested_at, requested_by, context } = current;
     if *requested_by != DrainRequester::None {
         bail!(
             "a file that is not a request of a person is in our folder (RequestedBy {}); remove it first",
@@ -210,7 +210,7 @@ async fn follow(root: &Root, request: &NodeDrainRequest, place: &OperatorFlags) 
                 return print_answer(request, answer, report, place);
             }
         }
-        if requests.get(&key).map(|standing| standing.requested_at) != Some(request.requested_at) {
+        if requests.get(&key).map(|current| current.requested_at) != Some(request.requested_at) {
             bail!("the request was withdrawn, or replaced by another one: see `ebb status`");
         }
         print_phase(root, reports.get(&key), &mut printed);

@@ -109,7 +109,7 @@ impl StatusView {
             status_name: status.map(|status| status.status.constant().to_owned()).unwrap_or_default(),
             status,
             report: global(root, agent::ZEDKUBE, &mut refused),
-            freeze: freeze::standing(root, clock::wall()),
+            freeze: freeze::in_effect(root, clock::wall()),
             device_op: global(root, agent::ZEDAGENT, &mut refused),
             device_action: global(root, agent::NODEAGENT, &mut refused),
             wait_drain_in_progress: wait_drain(root, &mut refused),

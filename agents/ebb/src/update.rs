@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &UpdateArguments) -> anyhow::Result<ExitCode> {
     let root = arguments.place.root()?;
     let key = key_of(arguments.image)?;
     peers::require(&root, Agent::Baseos)?;
-    let config = wanted(arguments, &key, standing(&root, &key)?)?;
+    let config = wanted(arguments, &key, current(&root, &key)?)?;
     publish(&root, &key, &config, why)?;
     record(&root, &config, why);
     warn_without_zedkube(&root);
@@ -87,7 +87,7 @@ pub(crate) fn revert(image: Option<Uuid>, why: &str, place: &OperatorFlags) -> a
         peers::require(&root, Agent::Baseos)?;
     }
     let key = image.map_or_else(|| only_wanted(&root), key_of)?;
-    let before = standing(&root, &key)?.with_context(|| not_from_here(&key))?;
+    let before = current(&root, &key)?.with_context(|| not_from_here(&key))?;
     if !before.activate {
         bail!("image {key} is reverted already; `ebb status` says how far it is");
     }
@@ -132,7 +132,7 @@ fn only_wanted(root: &Root) -> anyhow::Result<TopicKey> {
 }
 
 /// The present request for this image from this device, without its author.
-fn standing(root: &Root, key: &TopicKey) -> anyhow::Result<Option<BaseOsConfig>> {
+fn current(root: &Root, key: &TopicKey) -> anyhow::Result<Option<BaseOsConfig>> {
     let config = read_item(root, agent::EBB, Persistence::Volatile, key);
     let config = config.context("cannot tell which image is wanted now")?;
     Ok(config.map(|config| BaseOsConfig { by: String::new(), reason: String::new(), ..config }))

@@ -12,7 +12,7 @@ use pubsub::{Backup, Owner, Persistence, Root, StoreError, read_checked};
 use schemas::agent::NODEAGENT;
 use schemas::{BootReason, GoTime, Operation};
 
-use crate::standing::Command;
+use crate::current_command::Command;
 
 const FOLDER: &str = "/persist";
 const REASON: &str = "reboot-reason";

@@ -9,10 +9,10 @@ use runtime::settings::{self, DeviceSettings};
 use runtime::{clock, device_actions, error_chain, program};
 use schemas::{DeviceAction, DeviceLine, GoTime, Operation};
 
+use crate::current_command::Command;
 use crate::facts::Outcome;
 use crate::kernel_device::{Kernel, KernelDevice, kernel_of};
 use crate::logind_device::LogindDevice;
-use crate::standing::Command;
 
 /// A means to carry a command out. It may be used again for the same command.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use schemas::{ActionRecord, DeviceAction, NodeAgentStatus};
 
-use crate::standing::Command;
+use crate::current_command::Command;
 use crate::state::State;
 
 /// An action of the shell. Effects are carried out in order. When one fails, the rest is skipped.

@@ -2,7 +2,7 @@
 
 use schemas::{ActionRecord, NodeDrainStatus};
 
-use crate::standing::Command;
+use crate::current_command::Command;
 
 /// An event of the shell.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +31,7 @@ pub(crate) struct Facts {
     pub drain: Option<NodeDrainStatus>,
     /// baseos runs and is activating an image: the device must stay up.
     pub is_activating: bool,
-    /// The command is still released: [`crate::standing::is_released`].
+    /// The command is still released: [`crate::current_command::is_released`].
     pub is_released: bool,
     /// The command that is in effect.
     pub command: Option<Command>,

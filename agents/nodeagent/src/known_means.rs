@@ -19,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_mins(10);
 /// The task that searches for the means beside the loop.
 #[derive(Debug, Default)]
 pub(crate) struct KnownMeans {
-    looking: Option<(DeviceSettings, Task)>,
+    search: Option<(DeviceSettings, Task)>,
 }
 
 impl KnownMeans {
@@ -32,10 +32,10 @@ impl KnownMeans {
         boot_id: &str,
         sender: &mpsc::Sender<Event>,
     ) {
-        if self.looking.as_ref().is_some_and(|(looked_for, _)| looked_for == settings) {
+        if self.search.as_ref().is_some_and(|(looked_for, _)| looked_for == settings) {
             return;
         }
-        self.looking = None;
+        self.search = None;
         let (root, boot_id, sender, of) =
             (root.clone(), boot_id.to_owned(), sender.clone(), settings.clone());
         let task = Task::spawn(async move {
@@ -48,7 +48,7 @@ impl KnownMeans {
                 tokio::time::sleep(pause).await;
             }
         });
-        self.looking = Some((settings.clone(), task));
+        self.search = Some((settings.clone(), task));
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod action_record;
 mod boot_reason;
+mod current_command;
 mod device;
 mod effect;
 mod facts;
@@ -15,9 +16,8 @@ mod logind_device;
 mod perform;
 mod policy;
 mod progress;
-mod showing;
-mod standing;
 mod state;
+mod status;
 mod system_bus;
 
 use runtime::machine::RunError;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey, read_item, read_items};
 use runtime::activation_lock::ActivationLock;
+use runtime::agent_state::{is_running, is_working};
 use runtime::clock::Moment;
 use runtime::machine::{EffectError, OpenError, Shell};
 use runtime::requester::standing_pass;
-use runtime::siblings::{is_running, is_working};
 use runtime::{AgentContext, SettingsWatch, Task, error_chain, program, read_or_none};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, BootReason, DeviceAction, DeviceActionState, DeviceOpStatus,
@@ -18,13 +18,13 @@ use tokio::sync::mpsc;
 
 use crate::action_record::RecordFile;
 use crate::boot_reason;
+use crate::current_command::{Alive, Command, OtherAgents, current_command, is_released};
 use crate::device::{Means, means};
 use crate::effect::Effect;
 use crate::facts::{Event, Facts, Outcome};
 use crate::known_means::KnownMeans;
 use crate::policy::{Policy, STILL_UP};
 use crate::progress::NodeAgent;
-use crate::standing::{Alive, Command, Siblings, is_released, standing};
 use crate::state::State;
 
 /// Time limit of one hook.
@@ -106,15 +106,15 @@ impl Shell for NodeagentShell {
         let is_activating = ActivationLock::of(root).is_held()
             || hold.state == BaseOsHoldState::Activating && is_running(root, agent::BASEOSMGR);
         let images = read_items::<BaseOsStatus>(root, agent::BASEOSMGR, Persistence::Volatile);
-        let siblings = Siblings {
+        let others = OtherAgents {
             hold,
             images: images.items.into_values().collect(),
             device_op: self.item(agent::ZEDAGENT, &TopicKey::global()),
             zedagent: self.item(agent::ZEDAGENT, &key_of(agent::ZEDAGENT)),
         };
-        let command = standing(&siblings, self.context.boot_id(), state.acting());
+        let command = current_command(&others, self.context.boot_id(), state.acting());
         let is_released = command.as_ref().is_none_or(|command| {
-            self.is_released(command.requester(), siblings.release(command).starts_with(NOT_DRAINED))
+            self.is_released(command.requester(), others.release(command).starts_with(NOT_DRAINED))
         });
         Event::Looked(Facts { drain, is_activating, is_released, command, proof: self.record.look() })
     }

@@ -5,17 +5,17 @@
 
 mod acting;
 
+use runtime::agent_state::LOOK_AT_LOCK_MS;
 use runtime::clock::Moment;
 use runtime::machine::Machine;
-use runtime::siblings::LOOK_AT_LOCK_MS;
 use schemas::DeviceAction;
 
+use crate::current_command::is_drain_in_progress;
 use crate::effect::{Effect, between};
 use crate::facts::{Event, Facts};
 use crate::policy::Policy;
-use crate::showing;
-use crate::standing::is_drain_in_progress;
 use crate::state::{Hooks, Phase, State, Trial};
+use crate::status;
 
 /// Reasons shown while a command that is taken has to wait.
 const NOT_RELEASED: &str = "zedkube does not say COMPLETE to the request for it any more";
@@ -49,7 +49,7 @@ impl Machine for NodeAgent {
                 Vec::new()
             }
         };
-        showing::show(&mut next, now);
+        status::show(&mut next, now);
         let mut effects = between(&before, &next, own);
         effects.extend(wake(&next, now).map(Effect::WakeAt));
         (next, effects)

@@ -2,8 +2,8 @@
 
 use schemas::{DeviceAction, DeviceActionState, NodeAgentStatus, Operation};
 
+use crate::current_command::Command;
 use crate::facts::Facts;
-use crate::standing::Command;
 
 /// All that decisions need besides the events. Owned by one loop.
 #[derive(Debug, Clone, PartialEq)]

@@ -189,7 +189,7 @@ impl Link {
     }
 
     /// The present connection to the cluster in which zedkube drains, if there is one; never connects and never waits.
-    pub(crate) fn standing(&self) -> Option<(Cluster, u64)> {
+    pub(crate) fn kept(&self) -> Option<(Cluster, u64)> {
         let kept = self.kept.try_lock().ok()?;
         let connection = kept.connection.as_ref().filter(|_| self.refusal(&kept.which).is_none())?;
         Some((connection.cluster.clone(), self.generation()))
@@ -269,7 +269,7 @@ mod tests {
         assert!(tokio::time::timeout(Duration::ZERO, link.superseded(2)).await.is_err(), "it is in use");
         fs::remove_file(folder.path().join("config")).unwrap();
         assert!(generation().await.is_err_and(|failure| failure.is_unreachable()));
-        assert!(link.standing().is_none(), "the old connection is not used any more");
+        assert!(link.kept().is_none(), "the old connection is not used any more");
         link.superseded(2).await;
     }
 
@@ -282,7 +282,7 @@ mod tests {
         write(&first);
         let (_, uid) = link.any_cluster().await.unwrap();
         link.pin(uid.as_ref());
-        assert!(uid.is_some() && link.cluster().await.is_ok() && link.standing().is_some());
+        assert!(uid.is_some() && link.cluster().await.is_ok() && link.kept().is_some());
         second.faults().add(Fault::on("get", "namespaces", Effect::Answer(refused)));
         write(&second);
         for (which, why) in [("hidden", "may not get namespaces"), ("known", "leads to another cluster")] {
@@ -291,12 +291,12 @@ mod tests {
                 matches!(&failure, Some(ApiFailure::Denied { text }) if text.contains(why)),
                 "{which}: {failure:?}"
             );
-            assert!(link.standing().is_none(), "{which}");
+            assert!(link.kept().is_none(), "{which}");
         }
         let (_, other) = link.any_cluster().await.unwrap();
         assert!(other.is_some() && other != uid);
         link.pin(other.as_ref());
-        assert!(link.cluster().await.is_ok() && link.standing().is_some());
+        assert!(link.cluster().await.is_ok() && link.kept().is_some());
         // Without the right, and without a drain that has begun in a known cluster, any cluster will do.
         link.pin(None);
         write(&first);

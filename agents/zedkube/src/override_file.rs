@@ -71,7 +71,7 @@ impl OverrideFile {
 
     /// Refuses files that were there before the first zedkube of this boot: they were meant for another time.
     pub(crate) fn refuse_leftovers(&mut self) {
-        for place in self.standing() {
+        for place in self.present() {
             self.refuse(
                 &place,
                 "it was there before this boot: left over",
@@ -86,12 +86,12 @@ impl OverrideFile {
         self.refused.retain(|line| {
             is_there(&line.path) || is_there(&format!("{}{}", line.path, DrainOverride::REFUSED))
         });
-        let mut standing = self.standing().into_iter();
-        let Some(place) = standing.next() else {
+        let mut present = self.present().into_iter();
+        let Some(place) = present.next() else {
             self.doubtful = None;
             return (None, None);
         };
-        for weaker in standing {
+        for weaker in present {
             self.refuse(&weaker, "another override file counts already", "one at a time");
         }
         let fingerprint = fingerprint(&place);
@@ -152,7 +152,7 @@ impl OverrideFile {
         self.refused.iter().cloned()
     }
 
-    fn standing(&self) -> Vec<PathBuf> {
+    fn present(&self) -> Vec<PathBuf> {
         self.places.iter().filter(|place| place.symlink_metadata().is_ok()).cloned().collect()
     }
 

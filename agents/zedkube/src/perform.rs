@@ -205,7 +205,7 @@ impl Performer {
             self.slot_watch = None;
             return;
         }
-        let Some((cluster, generation)) = self.link.standing() else { return };
+        let Some((cluster, generation)) = self.link.kept() else { return };
         if self.slot_watch.as_ref().is_none_or(|(_, of)| *of != generation) {
             let watch = SlotWatch::start(&cluster, &self.slots, &self.slot_refusal_is_told);
             self.slot_watch = Some((watch, generation));
@@ -217,7 +217,7 @@ impl Performer {
             self.own_watch = None;
             return;
         };
-        let Some((cluster, generation)) = self.link.standing() else { return };
+        let Some((cluster, generation)) = self.link.kept() else { return };
         let wanted = Watched { node: own.name.clone(), generation };
         if self.own_watch.as_ref().is_none_or(|(_, watched)| *watched != wanted) {
             self.own_watch = Some((NodeWatch::start(&cluster, &own.name), wanted));
@@ -231,7 +231,7 @@ impl Performer {
             self.watched = None;
             return;
         };
-        let Some((cluster, generation)) = self.link.standing() else { return };
+        let Some((cluster, generation)) = self.link.kept() else { return };
         let wanted = Watched { node: own.name.clone(), generation };
         if self.watched.as_ref() != Some(&wanted) {
             self.driver.watch(&cluster, &own.name);

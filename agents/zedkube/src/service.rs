@@ -6,7 +6,7 @@
 
 mod effects;
 mod hanging;
-mod publishing;
+mod outputs;
 
 use std::time::Duration;
 

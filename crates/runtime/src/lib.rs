@@ -7,6 +7,7 @@
 pub mod activation_lock;
 mod agent;
 pub mod agent_loop;
+pub mod agent_state;
 pub mod boot;
 pub mod clock;
 pub mod device_actions;
@@ -28,7 +29,6 @@ pub mod requester;
 pub mod retry;
 pub mod settings;
 pub mod shown_try;
-pub mod siblings;
 pub mod signals;
 pub mod supervisor;
 mod task;

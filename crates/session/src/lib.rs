@@ -46,10 +46,10 @@ mod attempting;
 mod complete;
 mod context;
 mod cordoning;
+mod drain_status;
 mod forced;
 mod next;
 mod preconditions;
-mod publishing;
 mod wants;
 
 pub use effect::Effect;

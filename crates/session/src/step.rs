@@ -25,7 +25,7 @@ use crate::requests::{Answer, Request};
 use crate::restoring::is_marked;
 use crate::slot_lease::{Nodes, Pursued};
 use crate::state::{AttemptRecord, Session, State};
-use crate::{OWNER, attempting, complete, cordoning, elsewhere, forced, preconditions, publishing, wants};
+use crate::{OWNER, attempting, complete, cordoning, drain_status, elsewhere, forced, preconditions, wants};
 
 /// Two attempts begin at least so far apart, also with `drain.retry-pause = "0s"`: one that fails at once does not use up the others.
 const ATTEMPTS_APART: Duration = Duration::from_secs(30);
@@ -460,7 +460,7 @@ fn cancel(state: &mut State, context: &mut StepContext<'_>) {
 fn pursue(state: &mut State, context: &mut StepContext<'_>) -> [Option<Moment>; 8] {
     [
         pursue_slot(state, context),
-        publishing::show(state, context),
+        drain_status::show(state, context),
         {
             let wanted = wants::health(state);
             state.health.pursue(wanted, context)

@@ -6,8 +6,8 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use diagram::variant_name;
+use runtime::agent_state::NodeAgentView;
 use runtime::settings::Retry;
-use runtime::siblings::NodeAgentView;
 use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainRequester, DrainStatus,

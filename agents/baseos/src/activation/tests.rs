@@ -1,7 +1,7 @@
 //! The rules of the specification, each named after the EVE defect that it avoids, if there is one.
 
+use runtime::agent_state::NOT_TAKEN_LIMIT_MS;
 use runtime::settings::Retry;
-use runtime::siblings::NOT_TAKEN_LIMIT_MS;
 use runtime::testing::SimAgent;
 use schemas::{
     ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainStatus,
@@ -623,7 +623,7 @@ fn trouble_keeps_nodeagent_only_while_the_command_runs() {
         (Activated, false, None),
     ] {
         let hold = BaseOsHold { state, release: "answered".to_owned(), ..BaseOsHold::default() };
-        let troubled = crate::showing::troubled(&hold, is_running, "disk full");
+        let troubled = crate::status::troubled(&hold, is_running, "disk full");
         assert_eq!(troubled.as_ref().map(|hold| hold.state), shown, "{state:?} {is_running}");
         assert!(troubled.is_none_or(|hold| hold.blocked_by == "disk full"));
     }

@@ -6,9 +6,9 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use diagram::variant_name;
+use runtime::agent_state::NodeAgentView;
 use runtime::freeze::Freeze;
 use runtime::settings::Retry;
-use runtime::siblings::NodeAgentView;
 use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube};
 use schemas::{
     ActionRecord, DeviceAction, DeviceActionState, DeviceOpStatus, DeviceOpsCmd, DrainRequester, DrainStatus,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use device_op::facts::Kind;
-use device_op::standing::{OperationFiles, OperationStatus};
+use device_op::operation_files::{OperationFiles, OperationStatus};
 use pubsub::Root;
 use runtime::peers;
 use schemas::{Agent, DeviceOpsCmd, Operation, Source};
@@ -45,10 +45,10 @@ pub(super) async fn give(
 ) -> anyhow::Result<ActiveCommand> {
     peers::require(root, Agent::DeviceOp)?;
     let kind = (OPERATOR, operation);
-    let standing = read(root, kind, options)?;
+    let files = read(root, kind, options)?;
     // The counter of a command that is overwritten here may never have been recorded, so read it before.
-    let least = standing.next_counter(kind).with_context(|| no_counter_left(root, kind))?;
-    if standing.recorded.is_none() && !options.without_record {
+    let least = files.next_counter(kind).with_context(|| no_counter_left(root, kind))?;
+    if files.recorded.is_none() && !options.without_record {
         let first = DeviceOpsCmd { counter: 0, ..DeviceOpsCmd::default() };
         publish(root, operation, |_| Ok(first))?;
         wait_for_first_counter(root, kind).await?;
@@ -70,8 +70,8 @@ async fn give_once(
     least: u32,
 ) -> anyhow::Result<ActiveCommand> {
     let command = publish(root, kind.1, |ops_time| {
-        let standing = read(root, kind, options)?;
-        let next = standing.next_counter(kind).with_context(|| no_counter_left(root, kind))?;
+        let files = read(root, kind, options)?;
+        let next = files.next_counter(kind).with_context(|| no_counter_left(root, kind))?;
         let counter = next.max(least);
         let CommandOptions { now, without_record } = options;
         let (by, reason) = (peers::user(), why.to_owned());
@@ -97,26 +97,26 @@ async fn give_once(
 
 /// Reads the files of the command. Refuses if a new command may not be given now.
 fn read(root: &Root, kind: Kind, options: CommandOptions) -> anyhow::Result<OperationFiles> {
-    let standing = OperationFiles::read(root, kind).context("cannot tell which command is pending")?;
+    let files = OperationFiles::read(root, kind).context("cannot tell which command is pending")?;
     // With `--without-record` a disk that cannot be read is expected, and no reason to refuse.
-    if let Some(refusal) = standing.refused.as_ref().filter(|_| !options.without_record) {
+    if let Some(refusal) = files.refused.as_ref().filter(|_| !options.without_record) {
         bail!("cannot tell what is pending, and device-op cannot either: {refusal}");
     }
     // A command with more options than the pending one is allowed: it continues the same drain.
     if options == CommandOptions::default() {
-        refuse_pending(&standing, kind)?;
+        refuse_pending(&files, kind)?;
     }
-    Ok(standing)
+    Ok(files)
 }
 
 /// Refuses a command that is pending already: giving it again would only restart its drain. After a failure it is
 /// allowed, as a new try.
-fn refuse_pending(standing: &OperationFiles, kind: Kind) -> anyhow::Result<()> {
+fn refuse_pending(files: &OperationFiles, kind: Kind) -> anyhow::Result<()> {
     let (_, operation) = kind;
-    let (counter, words) = match standing.of(kind) {
+    let (counter, words) = match files.of(kind) {
         OperationStatus::Nothing | OperationStatus::Failed(_) => return Ok(()),
         OperationStatus::Given(counter) => (counter, "device-op has not taken it yet".to_owned()),
-        OperationStatus::Accepted(counter) => (counter, standing.words(operation)),
+        OperationStatus::Accepted(counter) => (counter, files.words(operation)),
     };
     bail!(
         "{operation} {counter} is commanded already, and {words}; `ebb status` follows it, `ebb cancel {operation}` \

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, bail};
 use device_op::facts::Kind;
-use device_op::standing::{self, OperationFiles, OperationStatus};
+use device_op::operation_files::{self, OperationFiles, OperationStatus};
 use pubsub::{Persistence, Publisher, Root, TopicKey};
 use runtime::peers;
 use schemas::{Agent, CancelCommand, DeviceActionState, DeviceOpsCmd, Operation, Source, agent};
@@ -36,11 +36,11 @@ pub(super) enum OrderResult {
     Unread,
 }
 
-impl From<standing::TakenBack> for OrderResult {
-    fn from(taken: standing::TakenBack) -> Self {
+impl From<operation_files::TakenBack> for OrderResult {
+    fn from(taken: operation_files::TakenBack) -> Self {
         match taken {
-            standing::TakenBack::Done => Self::TakenBack,
-            standing::TakenBack::TooLate => Self::TooLate,
+            operation_files::TakenBack::Done => Self::TakenBack,
+            operation_files::TakenBack::TooLate => Self::TooLate,
         }
     }
 }
@@ -51,14 +51,14 @@ impl From<standing::TakenBack> for OrderResult {
 /// The command is not active, or only another source's is; another process is writing as `ebb`; a file cannot be read
 /// or written.
 pub(super) async fn take_back(root: &Root, kind: Kind, why: &str) -> anyhow::Result<TakenBack> {
-    let standing = OperationFiles::read(root, kind).context(
+    let files = OperationFiles::read(root, kind).context(
         "cannot tell which command to take back; remove that file: without it no command is pending",
     )?;
-    let counter = standing.counter_to_take_back(kind).or_else(|error| {
+    let counter = files.counter_to_take_back(kind).or_else(|error| {
         let others = if kind.0 == OPERATOR { others(root, kind.1) } else { Vec::new() };
         if others.is_empty() { Err(error.into()) } else { bail!("{}", not_ours(kind.1, &others)) }
     })?;
-    let was_carried_out = standing.is(DeviceActionState::Done, kind, counter);
+    let was_carried_out = files.is(DeviceActionState::Done, kind, counter);
     let is_running = peers::runs(root, Agent::DeviceOp);
     if is_running {
         peers::require(root, Agent::DeviceOp)?;
@@ -95,8 +95,8 @@ fn cancel(root: &Root, (source, operation): Kind, counter: u32, why: &str) -> an
 fn others(root: &Root, operation: Operation) -> Vec<(Source, u32)> {
     let stands = |source| {
         let kind = (source, operation);
-        let standing = OperationFiles::read(root, kind).ok()?;
-        match standing.of(kind) {
+        let files = OperationFiles::read(root, kind).ok()?;
+        match files.of(kind) {
             OperationStatus::Given(counter)
             | OperationStatus::Accepted(counter)
             | OperationStatus::Failed(counter) => Some((source, counter)),

@@ -44,8 +44,8 @@ async fn a_node_is_drained_for_a_person_and_given_back() -> Result<()> {
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.out.starts_with("this node is drained (") && said.out.lines().count() == 1, "{said:?}");
     assert!(said.out.ends_with("stays drained until `ebb cancel` or the next boot\n"), "{said:?}");
-    let standing = request(&device).context("no request stands")?;
-    assert_eq!((standing.requested_by, standing.context.as_str()), (DrainRequester::None, "fan swap"));
+    let current = request(&device).context("no request stands")?;
+    assert_eq!((current.requested_by, current.context.as_str()), (DrainRequester::None, "fan swap"));
     assert!(site.is_cordoned("edge-a") && site.cluster.pods_on("edge-a").is_empty());
 
     device.refuses(&["request"], 1, "a drain is requested already (fan swap, ").await?;

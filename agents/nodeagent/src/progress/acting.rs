@@ -3,10 +3,10 @@
 use runtime::clock::Moment;
 use schemas::{ActionRecord, DeviceAction, DeviceTrial, Operation, SCHEMA_VERSION};
 
+use crate::current_command::Command;
 use crate::effect::Effect;
 use crate::facts::{Facts, Outcome};
 use crate::policy::Policy;
-use crate::standing::Command;
 use crate::state::{Phase, State, Trial};
 
 /// Passes the point of no return. Acting is published first, then the ActionRecord is written, then a means is used.

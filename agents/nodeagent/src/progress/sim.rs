@@ -9,9 +9,9 @@ use runtime::testing::{SimAgent, SimLoop, SimWrite};
 use schemas::{DeviceActionState, NodeAgentStatus, Operation};
 
 use super::*;
+use crate::current_command::Command;
 use crate::facts::{DurableRecord, Outcome};
 use crate::policy::STILL_UP;
-use crate::standing::Command;
 
 #[derive(Debug, Clone)]
 pub(super) struct Sim {

@@ -9,9 +9,9 @@ use schemas::{
 
 use super::sim::{Sim, command};
 use super::*;
+use crate::current_command::Command;
 use crate::facts::Outcome;
 use crate::policy::STILL_UP;
-use crate::standing::Command;
 
 use DeviceActionState::{Acting, Done, Failed, Idle, Taken};
 use Operation::{Poweroff, Reboot, Shutdown};

@@ -176,7 +176,7 @@ impl Judge {
         }
     }
 
-    /// "A command that nobody takes is given up": `runtime::siblings::NOT_TAKEN_LIMIT_MS`.
+    /// "A command that nobody takes is given up": `runtime::agent_state::NOT_TAKEN_LIMIT_MS`.
     pub(super) fn judge_handed_over(&mut self, index: usize, device: &Device) {
         let known = &mut self.devices[index];
         let Some(since) = &mut known.not_taken_since else { return };

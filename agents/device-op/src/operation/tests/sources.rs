@@ -1,8 +1,8 @@
 //! Tests with several sources: a command is compared only with the counters of its own source, and each command is
 //! carried out once or refused with a reason.
 
+use runtime::agent_state::NOT_TAKEN_LIMIT_MS;
 use runtime::freeze::Freeze;
-use runtime::siblings::NOT_TAKEN_LIMIT_MS;
 use runtime::testing::SimAgent;
 use schemas::CommandState::{Recorded as OnlyRecorded, *};
 use schemas::{DeviceAction, DeviceActionState, DeviceOpState, DeviceOpsCmd, DrainStatus, Operation, Source};

@@ -78,7 +78,7 @@ impl Command {
 
 /// Snapshot of the files of device-op and baseos.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Siblings {
+pub(crate) struct OtherAgents {
     /// The commands of device-op.
     pub zedagent: ZedAgentStatus,
     /// DeviceOpStatus, which must say that this very command is handed over.
@@ -89,7 +89,7 @@ pub(crate) struct Siblings {
     pub images: Vec<BaseOsStatus>,
 }
 
-impl Siblings {
+impl OtherAgents {
     /// Why the agent that released this command did so.
     pub(crate) fn release(&self, command: &Command) -> &str {
         if command.image.is_empty() { &self.device_op.release } else { &self.hold.release }
@@ -98,12 +98,16 @@ impl Siblings {
 
 /// The command that is in effect in this boot: both files of an agent have to agree. The one that is being carried out
 /// (`acting`) goes before all others, because it cannot be taken back; a command of device-op goes before an image.
-pub(crate) fn standing(siblings: &Siblings, boot_id: &str, acting: Option<&Command>) -> Option<Command> {
+pub(crate) fn current_command(
+    others: &OtherAgents,
+    boot_id: &str,
+    acting: Option<&Command>,
+) -> Option<Command> {
     // `/run` may be kept over a boot: a file of another boot commands nothing.
-    let device_op = Some(&siblings.device_op).filter(|status| status.boot_id == boot_id);
-    let hold = Some(&siblings.hold).filter(|hold| hold.boot_id == boot_id);
-    let command = device_op.and_then(|status| self::device_op(&siblings.zedagent, status));
-    let image = hold.and_then(|hold| image(hold, &siblings.images));
+    let device_op = Some(&others.device_op).filter(|status| status.boot_id == boot_id);
+    let hold = Some(&others.hold).filter(|hold| hold.boot_id == boot_id);
+    let command = device_op.and_then(|status| self::device_op(&others.zedagent, status));
+    let image = hold.and_then(|hold| image(hold, &others.images));
     let is_acting = |command: &Command| acting.is_some_and(|acting| acting.is_same(command));
     if image.as_ref().is_some_and(is_acting) { image } else { command.or(image) }
 }
@@ -243,9 +247,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(siblings: &Siblings, expected: Option<(Operation, u32)>) {
-        let found = standing(siblings, BOOT, None).map(|command| (command.operation, command.counter));
-        assert_eq!(found, expected, "{siblings:?}");
+    fn check(others: &OtherAgents, expected: Option<(Operation, u32)>) {
+        let found = current_command(others, BOOT, None).map(|command| (command.operation, command.counter));
+        assert_eq!(found, expected, "{others:?}");
     }
 
     #[test]
@@ -264,8 +268,8 @@ mod tests {
             (vec![Reboot, Poweroff], device_op(Poweroff, 7, HandedOver), Some((Poweroff, 7))),
         ];
         for (commands, device_op, expected) in cases {
-            let siblings = Siblings { zedagent: zedagent(&commands), device_op, ..Siblings::default() };
-            check(&siblings, expected);
+            let others = OtherAgents { zedagent: zedagent(&commands), device_op, ..OtherAgents::default() };
+            check(&others, expected);
         }
     }
 
@@ -282,7 +286,7 @@ mod tests {
             (hold("a", Activated), image("a", false, ""), None),
         ];
         for (hold, image, expected) in cases {
-            check(&Siblings { hold, images: vec![image], ..Siblings::default() }, expected);
+            check(&OtherAgents { hold, images: vec![image], ..OtherAgents::default() }, expected);
         }
     }
 
@@ -290,19 +294,19 @@ mod tests {
     #[test]
     fn what_stood_in_another_boot_commands_nothing() {
         for (boot_id, is_obeyed) in [("boot-1", false), ("boot-2", true), ("", false)] {
-            let of_device_op = Siblings {
+            let of_device_op = OtherAgents {
                 zedagent: zedagent(&[Operation::Reboot]),
                 device_op: DeviceOpStatus {
                     boot_id: boot_id.to_owned(),
                     ..device_op(Operation::Reboot, 7, DeviceOpState::HandedOver)
                 },
-                ..Siblings::default()
+                ..OtherAgents::default()
             };
             check(&of_device_op, is_obeyed.then_some((Operation::Reboot, 7)));
-            let of_baseos = Siblings {
+            let of_baseos = OtherAgents {
                 hold: BaseOsHold { boot_id: boot_id.to_owned(), ..hold("a", BaseOsHoldState::Activated) },
                 images: vec![image("a", true, UPDATING)],
-                ..Siblings::default()
+                ..OtherAgents::default()
             };
             check(&of_baseos, is_obeyed.then_some((Operation::Reboot, 0)));
         }
@@ -316,18 +320,21 @@ mod tests {
         let zedagent =
             ZedAgentStatus { requested_reboot_reason: long.clone(), ..zedagent(&[Operation::Reboot]) };
         let device_op = device_op(Operation::Reboot, 7, DeviceOpState::HandedOver);
-        let found = standing(&Siblings { zedagent, device_op, ..Siblings::default() }, BOOT, None).unwrap();
+        let found =
+            current_command(&OtherAgents { zedagent, device_op, ..OtherAgents::default() }, BOOT, None)
+                .unwrap();
         assert!(found.reason.len() < 2 * MOST_REASON_BYTES, "{} bytes", found.reason.len());
-        let siblings = Siblings {
+        let others = OtherAgents {
             hold: hold(&long, BaseOsHoldState::Activated),
             images: vec![image(&long, true, UPDATING)],
-            ..Siblings::default()
+            ..OtherAgents::default()
         };
-        check(&siblings, None);
+        check(&others, None);
         let image = BaseOsStatus { base_os_version: long, ..image("a", true, UPDATING) };
         let hold = hold("a", BaseOsHoldState::Activated);
         let found =
-            standing(&Siblings { hold, images: vec![image], ..Siblings::default() }, BOOT, None).unwrap();
+            current_command(&OtherAgents { hold, images: vec![image], ..OtherAgents::default() }, BOOT, None)
+                .unwrap();
         assert!(found.reason.len() < 2 * MOST_REASON_BYTES, "{} bytes", found.reason.len());
     }
 
@@ -339,9 +346,9 @@ mod tests {
                 without_record: source == Source::Person,
                 ..device_op(Operation::Reboot, 7, DeviceOpState::HandedOver)
             };
-            let siblings =
-                Siblings { zedagent: zedagent(&[Operation::Reboot]), device_op, ..Siblings::default() };
-            standing(&siblings, BOOT, None).unwrap()
+            let others =
+                OtherAgents { zedagent: zedagent(&[Operation::Reboot]), device_op, ..OtherAgents::default() };
+            current_command(&others, BOOT, None).unwrap()
         };
         let person = command(Source::Person);
         assert!(person.is_same(&command(Source::Person)) && !person.is_same(&command(Source::Controller)));
@@ -351,20 +358,23 @@ mod tests {
     /// Otherwise a nodeagent that was killed after Acting and before the reason was written would not find the reason.
     #[test]
     fn what_is_being_carried_out_goes_before_a_later_command() {
-        let siblings = Siblings {
+        let others = OtherAgents {
             zedagent: zedagent(&[Operation::Reboot]),
             device_op: device_op(Operation::Reboot, 7, DeviceOpState::HandedOver),
             hold: hold("a", BaseOsHoldState::Activated),
             images: vec![image("a", true, UPDATING)],
         };
-        let into_image =
-            standing(&Siblings { device_op: DeviceOpStatus::default(), ..siblings.clone() }, BOOT, None);
-        let command = standing(&siblings, BOOT, None).unwrap();
+        let into_image = current_command(
+            &OtherAgents { device_op: DeviceOpStatus::default(), ..others.clone() },
+            BOOT,
+            None,
+        );
+        let command = current_command(&others, BOOT, None).unwrap();
         assert_eq!(command.counter, 7);
         for (acting, expected) in
             [(into_image.as_ref(), into_image.as_ref()), (Some(&command), Some(&command))]
         {
-            assert_eq!(standing(&siblings, BOOT, acting).as_ref(), expected);
+            assert_eq!(current_command(&others, BOOT, acting).as_ref(), expected);
         }
     }
 
@@ -372,12 +382,12 @@ mod tests {
     #[test]
     fn a_reboot_belongs_to_its_image() {
         let into = |uuid: &str| {
-            let siblings = Siblings {
+            let others = OtherAgents {
                 hold: hold(uuid, BaseOsHoldState::Activated),
                 images: vec![image(uuid, true, UPDATING)],
-                ..Siblings::default()
+                ..OtherAgents::default()
             };
-            standing(&siblings, BOOT, None).unwrap()
+            current_command(&others, BOOT, None).unwrap()
         };
         assert!(into("a").is_same(&into("a")) && !into("a").is_same(&into("b")));
         assert!(!into("a").is_same(&Command::new(Operation::Reboot, 0, None)));
@@ -403,8 +413,9 @@ mod tests {
                 reason: reason.to_owned(),
                 ..hold("a", BaseOsHoldState::Activated)
             };
-            let siblings = Siblings { hold, images: vec![image("a", true, UPDATING)], ..Siblings::default() };
-            let found = standing(&siblings, BOOT, None).unwrap().reason;
+            let others =
+                OtherAgents { hold, images: vec![image("a", true, UPDATING)], ..OtherAgents::default() };
+            let found = current_command(&others, BOOT, None).unwrap().reason;
             assert_eq!(found, format!("reboot into image 2.0 (a){ending}"));
         }
     }
@@ -461,13 +472,13 @@ mod tests {
 
     #[test]
     fn a_command_of_device_op_goes_before_an_image() {
-        let siblings = Siblings {
+        let others = OtherAgents {
             zedagent: zedagent(&[Operation::Poweroff]),
             device_op: device_op(Operation::Poweroff, 3, DeviceOpState::HandedOver),
             hold: hold("a", BaseOsHoldState::Activated),
             images: vec![image("a", true, "updating")],
         };
-        check(&siblings, Some((Operation::Poweroff, 3)));
+        check(&others, Some((Operation::Poweroff, 3)));
     }
 
     #[test]
@@ -478,7 +489,8 @@ mod tests {
                 ..zedagent(&[Operation::Reboot])
             };
             let device_op = device_op(Operation::Reboot, 7, DeviceOpState::HandedOver);
-            let found = standing(&Siblings { zedagent, device_op, ..Siblings::default() }, BOOT, None);
+            let found =
+                current_command(&OtherAgents { zedagent, device_op, ..OtherAgents::default() }, BOOT, None);
             assert_eq!(found.unwrap().reason, expected);
         }
     }

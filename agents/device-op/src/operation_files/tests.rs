@@ -8,11 +8,7 @@ const POWEROFF: Kind = (Source::Person, Operation::Poweroff);
 
 /// Snapshot with `published` and its DesiredState, the recorded counter, and the accepted commands (`!` marks the one
 /// handed over).
-fn standing(
-    published: Option<(u32, bool)>,
-    recorded: Option<u32>,
-    accepted: &[(Kind, u32)],
-) -> OperationFiles {
+fn files(published: Option<(u32, bool)>, recorded: Option<u32>, accepted: &[(Kind, u32)]) -> OperationFiles {
     let command =
         |(counter, desired_state)| DeviceOpsCmd { counter, desired_state, ..DeviceOpsCmd::default() };
     let waiting = accepted.iter().map(|&(kind, counter)| Accepted::new(kind, counter));
@@ -51,14 +47,14 @@ fn what_stands() {
         ),
         (None, Some(8), &[((Source::Controller, Operation::Reboot), 8)], OperationStatus::Nothing),
     ] {
-        let found = standing(published, recorded, accepted).of(REBOOT);
+        let found = files(published, recorded, accepted).of(REBOOT);
         assert_eq!(found, expected, "{published:?} {recorded:?} {accepted:?}");
     }
 }
 
 #[test]
 fn a_failure_and_an_end_are_seen() {
-    let mut seen = standing(Some((8, true)), Some(8), &[(REBOOT, 8)]);
+    let mut seen = files(Some((8, true)), Some(8), &[(REBOOT, 8)]);
     seen.record.failed = Some(Failure::default());
     assert_eq!(seen.of(REBOOT), OperationStatus::Failed(8));
     seen.record.failed = None;
@@ -76,7 +72,7 @@ fn a_failure_and_an_end_are_seen() {
 
 #[test]
 fn how_far_it_is_in_words() {
-    let mut seen = standing(None, Some(8), &[(POWEROFF, 3), (REBOOT, 8)]);
+    let mut seen = files(None, Some(8), &[(POWEROFF, 3), (REBOOT, 8)]);
     assert_eq!(seen.words(REBOOT.1), "it waits behind poweroff 3");
     seen.shown.blocked_by = "the node is being drained".to_owned();
     for (state, expected) in [
@@ -97,7 +93,7 @@ fn handed_over(
 ) -> OperationFiles {
     let handed_over = accepted.map(|counter| Accepted::new(REBOOT, counter));
     let record = OperationRecord { handed_over, ..OperationRecord::default() };
-    OperationFiles { record, ..standing(published, recorded, &[]) }
+    OperationFiles { record, ..files(published, recorded, &[]) }
 }
 
 #[test]
@@ -113,20 +109,20 @@ fn what_can_be_taken_back() {
         (Some((8, true)), None, None, Err("none is pending")),
         (None, None, None, Err("none is pending")),
     ] {
-        let standing = handed_over(published, recorded, accepted);
-        match (standing.counter_to_take_back(REBOOT), expected) {
-            (Ok(counter), Ok(expected)) => assert_eq!(counter, expected, "{standing:?}"),
+        let found = handed_over(published, recorded, accepted);
+        match (found.counter_to_take_back(REBOOT), expected) {
+            (Ok(counter), Ok(expected)) => assert_eq!(counter, expected, "{found:?}"),
             (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
-            (found, _) => panic!("{found:?} {standing:?}"),
+            (counter, _) => panic!("{counter:?} {found:?}"),
         }
     }
 }
 
 #[test]
 fn what_cannot_be_read_does_not_stop_a_take_back() {
-    let mut standing = handed_over(Some((8, true)), Some(8), None);
-    standing.refused = Some(Refusal::new("/record".as_ref(), "bad", "good"));
-    assert_eq!(standing.counter_to_take_back(REBOOT).unwrap(), 8);
+    let mut found = handed_over(Some((8, true)), Some(8), None);
+    found.refused = Some(Refusal::new("/record".as_ref(), "bad", "good"));
+    assert_eq!(found.counter_to_take_back(REBOOT).unwrap(), 8);
 }
 
 #[test]
@@ -163,7 +159,7 @@ fn a_counter_is_one_more_than_any_that_was_used() {
         (None, Some(u32::MAX), None),
     ] {
         let published = published.map(|counter| DeviceOpsCmd { counter, ..DeviceOpsCmd::default() });
-        let standing = OperationFiles { published, recorded, ..OperationFiles::default() };
-        assert_eq!(standing.next_counter(REBOOT), expected, "{standing:?}");
+        let found = OperationFiles { published, recorded, ..OperationFiles::default() };
+        assert_eq!(found.next_counter(REBOOT), expected, "{found:?}");
     }
 }

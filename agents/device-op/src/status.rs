@@ -10,7 +10,7 @@ use schemas::{
 
 use crate::commands::published;
 use crate::facts::{Facts, Kind, all_kinds};
-use crate::holding::{Judged, hold, pause};
+use crate::gating::{Judged, hold, pause};
 use crate::nodeagent::is_acting;
 use crate::policy::Policy;
 use crate::record::{Accepted, OperationRecord};
