@@ -276,4 +276,29 @@ mod tests {
         assert!(file.take_back());
         assert_eq!(fs::read_dir(&file.folder).unwrap().count(), 0);
     }
+
+    #[tokio::test]
+    async fn a_request_of_eves_agent_is_not_let_pass() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let of_boot = folder.path().join("proc/sys/kernel/random");
+        create_folder(&of_boot).unwrap();
+        write_durably(&of_boot, "boot_id", b"boot-1", Backup::None).unwrap();
+        let ours = AgentLock::acquire(&root, agent::ZEDAGENT).unwrap();
+        let requests =
+            Publisher::<NodeDrainRequest>::open(&root, agent::ZEDAGENT, Persistence::Volatile, &ours);
+        let mut requests = requests.and_then(Publisher::served).unwrap();
+        let requested_by = DrainRequester::DeviceOp;
+        let request = NodeDrainRequest { requested_by, ..NodeDrainRequest::default() };
+        requests.publish(&TopicKey::global(), &request).unwrap();
+        let lock = AgentLock::acquire(&root, agent::EBB).unwrap();
+        let order = DrainOverride { requested_by: DrainRequester::None, ..DrainOverride::default() };
+        let pass = || let_pass(&root, &order, &lock).unwrap();
+        assert_eq!(pass(), [Agent::DeviceOp]);
+        assert!(let_none_pass(&root, &lock).unwrap() && !let_none_pass(&root, &lock).unwrap());
+        // Without our lock and process it is EVE's, which reads no passes.
+        fs::remove_file(root.lock(agent::ZEDAGENT)).unwrap();
+        fs::remove_file(root.pid(agent::ZEDAGENT)).unwrap();
+        assert_eq!(pass(), []);
+    }
 }
