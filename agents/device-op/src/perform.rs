@@ -111,9 +111,11 @@ impl Shell for DeviceOpShell {
             Effect::ClearCommand => self.publish_command(None)?,
             Effect::Record(record) => self.put_record(record)?,
             Effect::Counter(kind, command) => self.write_counter(*kind, command)?,
-            Effect::Withdraw => self.requester.withdraw().map(|_| ())?,
+            Effect::Withdraw => {
+                self.requester.withdraw()?;
+            }
             Effect::Request { own, operation } => {
-                self.requester.publish(*own, operation.name()).map(|_| ())?
+                self.requester.publish(*own, operation.name())?;
             }
             Effect::Status(status) => self.publish_status(status)?,
             Effect::Command { operation, reason } => self.publish_command(Some((*operation, reason)))?,

@@ -39,7 +39,7 @@ pub(crate) fn run(elsewhere: u32) -> Result<String> {
         }
         fake.apply(fake_cluster::objects::stateful_set_with_volumes("db", PODS, "edge-a"))?;
         let claims = || fake.list("persistentvolumeclaims", None);
-        let is_bound = || claims().iter().all(|claim| claim["spec"]["volumeName"].is_string());
+        let is_bound = || claims().iter().all(|claim| claim.pointer("/spec/volumeName").is_some());
         let expected = usize::try_from(PODS + count).unwrap_or_default();
         control_plane::until("the volumes are bound", Duration::from_mins(2), || {
             Ok((claims().len() == expected && is_bound()).then_some(()))
