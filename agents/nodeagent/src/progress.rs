@@ -18,7 +18,7 @@ use crate::state::{Hooks, Phase, State, Trial};
 use crate::status;
 
 /// Reasons shown while a command that is taken has to wait.
-const NOT_RELEASED: &str = "zedkube does not say COMPLETE to the request for it any more";
+const NOT_RELEASED: &str = "zedkube has taken back its COMPLETE for this command, or does not work";
 const ACTIVATING: &str = "baseos is activating an image";
 
 /// The state machine of commands.

@@ -111,7 +111,7 @@ impl RecordFile {
             match self.file.unpublish(&TopicKey::global()) {
                 Ok(_) => {
                     tracing::warn!(
-                        "the DrainRecord is removed: it still says COMPLETE, which was taken back"
+                        "removed the DrainRecord: the disk takes no new one, and it holds a COMPLETE that was taken back"
                     );
                 }
                 Err(error) => tracing::debug!("the DrainRecord cannot be removed either: {error}"),

@@ -35,7 +35,7 @@ use crate::{kubelet, nodes, policy};
 pub use hanging::Hanging;
 
 /// Longest delay before the progress of pods is published; a change of status or phase is published at once.
-const AT_LEISURE: Duration = Duration::from_millis(250);
+const PROGRESS_DEBOUNCE: Duration = Duration::from_millis(250);
 
 /// Everything that the main loop owns.
 #[derive(Debug)]
@@ -261,7 +261,7 @@ impl Service {
         let refused = self.refused();
         if refused != self.around.refused {
             self.around.refused = refused;
-            self.publish_at = self.publish_at.min(now() + AT_LEISURE);
+            self.publish_at = self.publish_at.min(now() + PROGRESS_DEBOUNCE);
         }
         if let Some(order) = order {
             tracing::warn!("override: {:?} by {}", order.what, order.by);
@@ -306,7 +306,7 @@ impl Service {
         policy::take_over(&mut self.policy, &self.wanted_policy, &self.state);
         let effects = self.decide(event, now);
         self.narrator.tell(&self.state, &self.around.drain_id, now);
-        self.publish_at = self.publish_at.min(now + AT_LEISURE);
+        self.publish_at = self.publish_at.min(now + PROGRESS_DEBOUNCE);
         self.performer.stay_in_the_cluster(&self.state);
         self.work_off(effects, now);
         self.performer.follow(&self.state);

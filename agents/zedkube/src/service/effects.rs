@@ -97,7 +97,7 @@ impl Service {
 
     /// Logs the failure once; the report shows it as long as it lasts.
     fn tell_unrecorded(&mut self, error: &PublishError) {
-        let text = format!("nothing goes on before the DrainRecord can be written: {}", error_chain(error));
+        let text = format!("drains are paused: zedkube cannot write its DrainRecord: {}", error_chain(error));
         if self.around.unrecorded.as_ref() != Some(&text) {
             tracing::error!("{text}");
         }

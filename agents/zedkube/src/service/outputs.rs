@@ -11,7 +11,7 @@ use crate::report::{report, status};
 
 /// Interval at which our files are written again if another process has removed them: without them no operation would
 /// ever be let through.
-const FILES_ARE_SEEN_TO: Duration = Duration::from_secs(10);
+const REPUBLISH_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Service {
     /// Notes whether the watches work, and logs a change once.
@@ -89,7 +89,7 @@ impl Service {
                 if was_failing.is_some() {
                     tracing::info!("status and report can be written again");
                 }
-                self.publish_at = now + FILES_ARE_SEEN_TO;
+                self.publish_at = now + REPUBLISH_INTERVAL;
             }
             Err(error) => {
                 if was_failing.is_none() {

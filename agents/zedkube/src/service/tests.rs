@@ -236,7 +236,7 @@ async fn settings_are_taken_while_the_record_cannot_be_written() {
     fs::remove_dir_all(&folder).unwrap();
     fs::File::create(&folder).unwrap();
     device.ask();
-    let is_held = || device.report().reason.contains("before the DrainRecord can be written");
+    let is_held = || device.report().reason.contains("cannot write its DrainRecord");
     run_until(&mut zedkube, is_held).await;
 
     let refused = || device.report().refused.into_iter().map(|refused| refused.reason).collect::<String>();
