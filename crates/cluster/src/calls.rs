@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::cordon::Cordoned;
 use crate::evict::{delete, evict};
+use crate::eviction_limits::EvictionLimits;
 use crate::inquire::inquire;
 use crate::relist::relist;
 use crate::wire::Cluster;
@@ -23,14 +24,15 @@ const RELIST_DEADLINE: Duration = Duration::from_mins(10);
 pub(crate) struct Calls {
     cluster: Cluster,
     cordoned: Arc<Cordoned>,
+    limits: EvictionLimits,
     running: JoinSet<Event>,
 }
 
 impl Calls {
     /// Creates it without calls. Every eviction needs `cordoned`.
-    pub(crate) fn new(cluster: Cluster, cordoned: Cordoned) -> Self {
+    pub(crate) fn new(cluster: Cluster, cordoned: Cordoned, limits: EvictionLimits) -> Self {
         cluster.pace().forget_what_was_read();
-        Self { cluster, cordoned: Arc::new(cordoned), running: JoinSet::new() }
+        Self { cluster, cordoned: Arc::new(cordoned), limits, running: JoinSet::new() }
     }
 
     /// Later calls use this connection. Calls in flight stay on theirs, and are answered.
@@ -40,13 +42,16 @@ impl Calls {
 
     /// Starts a call, or ends all. The caller handles [`Effect::WakeAt`], because this struct has no clock.
     ///
-    /// `last` is the newest snapshot. A relist takes over its budgets, and its known claims and volumes.
+    /// `last` is the newest snapshot. It tells the budget of an eviction; a relist takes over its budgets, and its known claims and volumes.
     pub(crate) fn perform(&mut self, effect: Effect, last: Option<&Arc<Snapshot>>) {
         match effect {
             Effect::Evict { attempt, pod, grace } => {
                 let (cluster, cordoned) = (self.cluster.clone(), Arc::clone(&self.cordoned));
+                let budget = last.and_then(|snapshot| snapshot.budget_of(&pod)).cloned();
+                let limits = self.limits.clone();
                 self.running.spawn(async move {
-                    let answer = evict(&cluster, &cordoned, &pod, grace).await;
+                    let eviction = evict(&cluster, &cordoned, &pod, grace);
+                    let answer = limits.within(budget.as_ref(), eviction).await;
                     answered(attempt, pod, answer)
                 });
             }

@@ -10,12 +10,13 @@ use futures::future::BoxFuture;
 use crate::clock::{Clock, boot_time};
 use crate::cordon::{CordonFailure, Cordoned, Marks, cordon_marked};
 use crate::driver::Driver;
+use crate::eviction_limits::EvictionLimits;
 use crate::failure::ApiFailure;
 use crate::informer::SharedWatches;
 use crate::wire::Cluster;
 
-/// Drains nodes. All drains of one `Drainer` and its clones share the watches that are not about one node, and have to run in one
-/// tokio runtime.
+/// Drains nodes. All drains of one `Drainer` and its clones share the watches that are not about one node and
+/// the limit of evictions in flight under one budget, and have to run in one tokio runtime.
 ///
 /// ```no_run
 /// use cluster::kubeconfig::Search;
@@ -41,6 +42,7 @@ use crate::wire::Cluster;
 pub struct Drainer {
     cluster: Cluster,
     shared: SharedWatches,
+    limits: EvictionLimits,
     policy: Policy,
     owner: String,
     reason: String,
@@ -55,6 +57,7 @@ impl Drainer {
         Self {
             cluster,
             shared: SharedWatches::default(),
+            limits: EvictionLimits::default(),
             policy,
             owner: "ebb".to_owned(),
             reason: "drain".to_owned(),
@@ -119,7 +122,7 @@ impl Drainer {
 
     /// Starts the watches at once, so that they list while the node is being cordoned.
     fn begin(&self, node: &str, stage: Stage) -> Drain {
-        let mut driver = Driver::with_clock(self.clock);
+        let mut driver = Driver::with_clock(self.clock, self.limits.clone());
         driver.watch_sharing(&self.shared, &self.cluster, node);
         Drain {
             drainer: self.clone(),

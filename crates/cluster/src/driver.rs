@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use crate::calls::Calls;
 use crate::clock::{Clock, boot_time};
 use crate::cordon::Cordoned;
+use crate::eviction_limits::EvictionLimits;
 use crate::failure::ApiFailure;
 use crate::informer::{Failures, Informer, SharedWatches};
 use crate::probe::Probe;
@@ -25,6 +26,7 @@ const NO_CONNECTION: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Driver {
     clock: Clock,
+    limits: EvictionLimits,
     watching: Option<Watching>,
     calls: Option<Calls>,
     /// Answers to effects that could not be sent.
@@ -43,14 +45,15 @@ struct Watching {
 
 impl Default for Driver {
     fn default() -> Self {
-        Self::with_clock(boot_time)
+        Self::with_clock(boot_time, EvictionLimits::default())
     }
 }
 
 impl Driver {
-    /// Uses another clock than `CLOCK_BOOTTIME`. No node is watched yet.
-    pub(crate) fn with_clock(clock: Clock) -> Self {
-        Self { clock, watching: None, calls: None, unsent: mpsc::unbounded_channel(), awaits_snapshot: false }
+    /// Uses another clock than `CLOCK_BOOTTIME`, and evicts within these limits. No node is watched yet.
+    pub(crate) fn with_clock(clock: Clock, limits: EvictionLimits) -> Self {
+        let unsent = mpsc::unbounded_channel();
+        Self { clock, limits, watching: None, calls: None, unsent, awaits_snapshot: false }
     }
 
     /// Begins to watch the node. Earlier watches end; calls in flight stay on their connection and are answered, later
@@ -88,7 +91,7 @@ impl Driver {
     /// [`Effect::Abort`].
     pub fn permit(&mut self, cordoned: &Cordoned) {
         if let (None, Some(watching)) = (&self.calls, &self.watching) {
-            self.calls = Some(Calls::new(watching.cluster.clone(), cordoned.clone()));
+            self.calls = Some(Calls::new(watching.cluster.clone(), cordoned.clone(), self.limits.clone()));
         }
     }
 
@@ -156,11 +159,13 @@ async fn watch_event(watching: Option<&mut Watching>, awaits_snapshot: bool) -> 
     }
 }
 
-/// True if the server may be away after this event: the watches do not report a throttled eviction or a failed list.
+/// True if the server may be away after this event: the watches do not report an eviction that was not carried out or a
+/// list that failed. A server that says when to come again is there.
 fn raises_doubt(event: &Event) -> bool {
     matches!(
         event,
-        Event::Answer { answer: Answer::Throttled { .. }, .. } | Event::Relisted { result: Err(_), .. }
+        Event::Answer { answer: Answer::Throttled { after: None, .. }, .. }
+            | Event::Relisted { result: Err(_), .. }
     )
 }
 

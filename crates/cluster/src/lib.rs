@@ -50,6 +50,7 @@ mod connections;
 mod credentials;
 mod daemon_sets;
 mod discovery;
+mod eviction_limits;
 mod exec_plugin;
 mod list;
 mod node_facts;

@@ -174,8 +174,8 @@ fn stage(answer: Answer) -> Stage {
         Answer::Webhook { text } => Stage::Blocked { cause: Cause::Webhook(text), next },
         Answer::Throttled { text, .. } | Answer::Retry { text } => Stage::Paused { text, next },
         Answer::Denied { text } | Answer::Rejected { text } => Stage::Failed { text },
-        // The deletion was asked about instead, and has neither answer.
-        Answer::NamespaceTerminating | Answer::NoEvictions => {
+        // The deletion was asked about instead, and has neither answer; and a dry run waits for no other eviction.
+        Answer::NamespaceTerminating | Answer::NoEvictions | Answer::NotSent => {
             Stage::Failed { text: "the API server neither evicts nor deletes the pod".to_owned() }
         }
     }

@@ -24,6 +24,9 @@ pub enum Answer {
     NamespaceTerminating,
     /// The server does not know evictions: pods can only be deleted.
     NoEvictions,
+    /// Nothing was sent, because for some seconds other drains had the most evictions in flight that this budget takes.
+    /// The caller has waited, so the step decides anew at once.
+    NotSent,
     /// The server is busy or cannot be reached: try later.
     Throttled {
         /// The server's Retry-After.

@@ -1,7 +1,16 @@
 //! Budgets of a pod, and whether they would allow its eviction now.
 
 use crate::policy::IN_FLIGHT_PER_BUDGET;
-use crate::view::{BudgetView, PodView};
+use crate::view::{BudgetView, PodId, PodView, Snapshot};
+
+impl Snapshot {
+    /// The budget that guards the pod, if the snapshot shows both. With more than one, the first: the server refuses such
+    /// evictions anyway.
+    pub fn budget_of(&self, pod: &PodId) -> Option<&BudgetView> {
+        let pod = self.pods.iter().find(|shown| shown.id.uid == pod.uid)?;
+        guarding(pod, &self.budgets).next()
+    }
+}
 
 /// Budgets of the pod: same namespace, and the selector matches. A missing selector selects no pod, an empty one all
 /// pods (`policy/v1`).

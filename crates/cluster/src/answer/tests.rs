@@ -34,6 +34,7 @@ fn kind(answer: &Answer) -> (&'static str, Option<u64>) {
         Answer::Webhook { .. } => ("webhook", None),
         Answer::NamespaceTerminating => ("namespace", None),
         Answer::NoEvictions => ("no evictions", None),
+        Answer::NotSent => ("not sent", None),
         Answer::Throttled { after, .. } => ("throttled", seconds(*after)),
         Answer::Retry { .. } => ("retry", None),
         Answer::Denied { .. } => ("denied", None),

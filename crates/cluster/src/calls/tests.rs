@@ -7,7 +7,7 @@ use crate::testing::{cordoned, soon, still_cluster};
 async fn abort_gives_up_what_is_in_flight() {
     let (fake, cluster) = still_cluster();
     let proof = cordoned(&cluster).await;
-    let mut calls = Calls::new(cluster, proof);
+    let mut calls = Calls::new(cluster, proof, EvictionLimits::default());
     fake.faults().add(Fault::on("create", "pods/eviction", FaultEffect::Hang).always());
     for name in ["a", "b"] {
         fake.pod(name, "edge-a").unwrap();

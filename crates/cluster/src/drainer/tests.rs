@@ -1,6 +1,7 @@
 use drain::storage::Attachments;
 use drain::{Snapshot, progress};
-use fake_cluster::{Effect as FaultEffect, Fault, Limit, Reply};
+use fake_cluster::{Effect as FaultEffect, FakeCluster, Fault, Limit, Reply, objects};
+use serde_json::json;
 
 use super::*;
 use crate::testing::{attached, cordoned, live_cluster, pod_with_volume_on, soon, still_cluster, until};
@@ -88,4 +89,43 @@ async fn the_drains_of_a_drainer_list_once_what_is_not_of_one_node() {
         assert_eq!(lists(resource), expected, "{resource}");
     }
     assert_eq!(lists("pods"), 4);
+}
+
+/// 200 nodes under one budget had 600 evictions in flight: they conflicted until the server gave up, and no drain ended.
+#[tokio::test]
+async fn the_drains_of_a_drainer_share_the_limit_of_evictions_under_one_budget() {
+    let (fake, cluster) = live_cluster();
+    let nodes = ["edge-a", "edge-b", "edge-c"];
+    for node in nodes {
+        fake.node(node).unwrap();
+        for number in 0..3 {
+            let mut pod = objects::pod(&format!("{node}-{number}"), node);
+            pod["metadata"]["labels"] = json!({"app": "web"});
+            fake.apply(pod).unwrap();
+        }
+    }
+    fake.budget("web", Limit::MinAvailable("0")).unwrap();
+    let allowed = |fake: &FakeCluster| fake.get("poddisruptionbudgets", "default", "web");
+    until(&fake, |fake| allowed(fake).is_some_and(|budget| budget["status"]["disruptionsAllowed"] == 9))
+        .await;
+    let (go, held) = tokio::sync::watch::channel(false);
+    fake.faults().add(Fault::on("create", "pods/eviction", FaultEffect::Until(held)).always());
+    let drainer = Drainer::new(cluster, policy());
+    let mut drains: Vec<Drain> = nodes.iter().map(|node| drainer.drain(node)).collect();
+    for drain in &mut drains {
+        let evicts = |line: &Line| line.stage == Some(drain::state::Stage::Evicting);
+        while drain.lines().iter().filter(|line| evicts(line)).count() < 3 {
+            soon(drain.next()).await;
+        }
+    }
+    soon(async {
+        while fake.requests().in_flight("create", "pods/eviction") < 3 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    go.send(true).unwrap();
+    let outcomes = soon(futures::future::join_all(drains.into_iter().map(Drain::outcome))).await;
+    assert_eq!(outcomes, [Ok(Outcome::Drained), Ok(Outcome::Drained), Ok(Outcome::Drained)]);
+    assert_eq!(fake.requests().peak("create", "pods/eviction"), 3);
 }

@@ -161,6 +161,10 @@ impl Track {
                 paused("the API server does not know what was asked for".to_owned(), None)
             }
             Answer::NoEvictions => Stage::Waiting,
+            Answer::NotSent => {
+                self.tries = self.tries.saturating_sub(1);
+                Stage::Waiting
+            }
             Answer::Throttled { after, text } => paused(text, after),
             Answer::Denied { text } if self.denied.is_some_and(|denied| denied.lasts(now)) => {
                 Stage::Failed { text }

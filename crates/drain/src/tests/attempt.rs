@@ -431,6 +431,18 @@ fn a_server_without_evictions_takes_deletions() {
     assert_eq!(evicted(&effects), [""; 0], "not in a loop");
 }
 
+/// The caller has waited already, so that this is no busy loop.
+#[test]
+fn an_eviction_that_was_not_sent_is_decided_anew_at_once() {
+    let mut bench = Bench::start();
+    bench.snapshot(with(vec![pod("1"), pod("2")]));
+    let effects = bench.answer("1", Answer::NotSent);
+    assert_eq!(evicted(&effects), ["1"]);
+    assert_eq!(bench.track("1").tries(), 1, "only what was sent counts");
+    bench.snapshot(with(vec![pod("2")]));
+    assert_eq!(evicted(&bench.answer("1", Answer::NotSent)), [""; 0], "the pod is gone");
+}
+
 #[test]
 fn deletion_is_a_method_of_its_own_and_asks_no_budget() {
     let policy =

@@ -141,6 +141,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
         Just(Answer::Webhook { text: text() }),
         Just(Answer::NamespaceTerminating),
         Just(Answer::NoEvictions),
+        Just(Answer::NotSent),
         Just(Answer::Throttled { after: None, text: text() }),
         Just(Answer::Retry { text: text() }),
         Just(Answer::Denied { text: text() }),

@@ -16,7 +16,7 @@ use crate::tests::properties::{any_event, any_policy};
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/states-drain.md");
 
 /// So many random runs reach each transition.
-const RUNS: usize = 8_000;
+const RUNS: usize = 16_000;
 
 /// The arrows of one diagram.
 type Arrows = BTreeSet<(String, String)>;
@@ -87,11 +87,11 @@ fn aimed(event: Event, state: &State, random: u64) -> Event {
             pods.sort_by(|a, b| a.id.cmp(&b.id));
             Event::Snapshot(Arc::new(Snapshot { pods, node: Some(node(true)), ..Snapshot::clone(&snapshot) }))
         }
+        Event::Relisted { result, .. } => Event::Relisted { attempt: attempt.number(), result },
         Event::Start { .. }
         | Event::Resume { .. }
         | Event::Cancel
         | Event::Snapshot(_)
-        | Event::Relisted { .. }
         | Event::Found { .. }
         | Event::Unseen { .. }
         | Event::ApiAway
