@@ -49,6 +49,18 @@ pub enum ZedkubeSeen {
     Away,
 }
 
+impl ZedkubeSeen {
+    /// True if our zedkube runs, whether or not its loop makes progress.
+    pub const fn is_ours(self) -> bool {
+        matches!(self, Self::Running | Self::Hung { .. })
+    }
+
+    /// True if a zedkube, ours or EVE's, is there to take back an answer.
+    pub const fn is_working(self) -> bool {
+        matches!(self, Self::Running | Self::Served)
+    }
+}
+
 /// All facts that the verdict depends on, read as late as possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateFacts {
@@ -332,20 +344,12 @@ impl GateFacts {
     fn is_answer_kept(&self) -> bool {
         let needs_zedkube =
             self.answer == Some(DrainStatus::Complete) && self.outcome != Some(Outcome::Forced);
-        !needs_zedkube
-            || match self.zedkube {
-                ZedkubeSeen::Running | ZedkubeSeen::Served => true,
-                ZedkubeSeen::Hung { .. } | ZedkubeSeen::Away => false,
-            }
+        !needs_zedkube || self.zedkube.is_working()
     }
 
     /// True if EVE's zedkube runs: only EVE's publishes a status without a report and without our lock.
     fn is_eve(&self) -> bool {
-        let is_ours = match self.zedkube {
-            ZedkubeSeen::Running | ZedkubeSeen::Hung { .. } => true,
-            ZedkubeSeen::Served | ZedkubeSeen::Away => false,
-        };
-        !is_ours && !self.report_present && self.status.is_some()
+        !self.zedkube.is_ours() && !self.report_present && self.status.is_some()
     }
 
     fn shown(&self) -> DrainStatus {

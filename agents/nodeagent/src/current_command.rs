@@ -5,7 +5,7 @@ use pubsub::Refusal;
 use schemas::{
     ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceOpState, DeviceOpStatus, DrainRequester,
     DrainStatus, Member, NOT_DRAINED, NodeDrainReport, NodeDrainStatus, Operation, Outcome, RequestLine,
-    Source, ZedAgentStatus, agent, commanded_by,
+    Source, ZedAgentStatus, ZedkubeSeen, agent, commanded_by,
 };
 use text::one_line;
 
@@ -152,8 +152,8 @@ fn image(hold: &BaseOsHold, images: &[BaseOsStatus]) -> Option<Command> {
 /// The agents that can still revoke a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Alive {
-    /// zedkube runs, or may run, and its loop makes progress.
-    pub zedkube: bool,
+    /// zedkube.
+    pub zedkube: ZedkubeSeen,
     /// The agent that released the command runs, or may run.
     pub requester: bool,
 }
@@ -164,24 +164,28 @@ pub(crate) struct Alive {
 /// zedkube works, its report counts. While zedkube does not run, or hangs, nobody takes its answer back when pods come
 /// to the node again: only what an operator has ordered counts, or a running agent that says that the device goes
 /// without a drain (`is_undrained`). That agent alone knows the setting for this case (`drain.start.timeout`).
+///
+/// Our zedkube without a report has only just started, or has removed a report with an answer that it takes back, because
+/// the disk takes no new one.
 pub(crate) fn is_released(
     requester: &str,
     report: Result<Option<&NodeDrainReport>, &Refusal>,
     alive: Alive,
     is_undrained: bool,
 ) -> bool {
+    let is_undrained = is_undrained && alive.requester && !alive.zedkube.is_working();
     match report {
         // There is no zedkube, or it is EVE's, whose COMPLETE stays valid.
-        Ok(None) => true,
+        Ok(None) => !alive.zedkube.is_ours() || is_undrained,
         Err(_) => alive.requester,
         Ok(Some(report)) => {
             let is_not_needed = report.disabled.is_some() || report.member == Member::No;
             let is_ordered = |line: &RequestLine| line.outcome.or(report.outcome) == Some(Outcome::Forced);
             let is_complete = |line: &RequestLine| {
-                line.answer == DrainStatus::Complete && (alive.zedkube || is_ordered(line))
+                line.answer == DrainStatus::Complete && (alive.zedkube.is_working() || is_ordered(line))
             };
             let mut lines = report.requests.iter().filter(|line| line.publisher == requester);
-            is_not_needed || lines.any(is_complete) || (alive.requester && !alive.zedkube && is_undrained)
+            is_not_needed || lines.any(is_complete) || is_undrained
         }
     }
 }
@@ -442,26 +446,29 @@ mod tests {
             ..line(agent::ZEDAGENT, DrainStatus::Complete)
         }]);
         let refused = Refusal::new(Path::new("/x"), "it is no JSON", "");
-        let all = [true; 5];
-        // The columns: both run, only zedkube, only the requester, which says NOT DRAINED, the same without these words,
-        // neither.
+        let all = [true; 7];
+        let hung = ZedkubeSeen::Hung { silent_ms: 1 };
+        // The columns: both run, with EVE's zedkube, only zedkube, zedkube hangs and the requester says NOT DRAINED, only
+        // the requester, which says so, the same without these words, neither.
         for (report, expected) in [
-            (Ok(None), all),
-            (Err(&refused), [true, false, true, true, false]),
-            (Ok(Some(&complete)), [true, true, true, false, false]),
+            (Ok(None), [false, true, false, true, true, true, true]),
+            (Err(&refused), [true, true, false, true, true, true, false]),
+            (Ok(Some(&complete)), [true, true, true, true, true, false, false]),
             (Ok(Some(&ordered)), all),
-            (Ok(Some(&taken_back)), [false, false, true, false, false]),
-            (Ok(Some(&of_another)), [false, false, true, false, false]),
-            (Ok(Some(&report(&[]))), [false, false, true, false, false]),
+            (Ok(Some(&taken_back)), [false, false, false, true, true, false, false]),
+            (Ok(Some(&of_another)), [false, false, false, true, true, false, false]),
+            (Ok(Some(&report(&[]))), [false, false, false, true, true, false, false]),
             (Ok(Some(&not_a_member)), all),
             (Ok(Some(&disabled)), all),
         ] {
             let alive = [
-                (true, true, true),
-                (true, false, true),
-                (false, true, true),
-                (false, true, false),
-                (false, false, true),
+                (ZedkubeSeen::Running, true, true),
+                (ZedkubeSeen::Served, true, true),
+                (ZedkubeSeen::Running, false, true),
+                (hung, true, true),
+                (ZedkubeSeen::Away, true, true),
+                (ZedkubeSeen::Away, true, false),
+                (ZedkubeSeen::Away, false, true),
             ];
             let found = alive.map(|(zedkube, requester, is_undrained)| {
                 is_released(agent::ZEDAGENT, report, Alive { zedkube, requester }, is_undrained)

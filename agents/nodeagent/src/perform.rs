@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey, read_item, read_items};
+use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey, presence, read_item, read_items};
 use runtime::activation_lock::ActivationLock;
-use runtime::agent_state::{is_running, is_working};
+use runtime::agent_state::{is_running, zedkube_seen};
 use runtime::clock::Moment;
 use runtime::machine::{EffectError, OpenError, Shell};
 use runtime::requester::standing_pass;
@@ -187,8 +187,8 @@ impl NodeagentShell {
         if standing_pass(&self.context, requester).is_some() {
             return true;
         }
-        let alive =
-            Alive { zedkube: is_working(root, agent::ZEDKUBE), requester: is_running(root, requester) };
+        let zedkube = zedkube_seen(root, presence(root, agent::ZEDKUBE).ok());
+        let alive = Alive { zedkube, requester: is_running(root, requester) };
         let key = TopicKey::global();
         let report = read_item::<NodeDrainReport>(root, agent::ZEDKUBE, Persistence::Volatile, &key);
         if let Err(refusal) = &report {

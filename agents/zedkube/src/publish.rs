@@ -7,7 +7,7 @@
 use drain::Moment;
 use pubsub::{AgentLock, Persistence, PublishError, Publisher, Root, TopicKey};
 use runtime::retry::pause_after;
-use schemas::{DrainStatus, NodeDrainReport, NodeDrainStatus, agent};
+use schemas::{DrainStatus, NodeDrainReport, NodeDrainStatus, RequestLine, agent};
 
 /// The two topics that other agents read.
 #[derive(Debug)]
@@ -27,15 +27,41 @@ impl Output {
         Ok(Self { status, report, failures: 0, not_before: Moment(0) })
     }
 
-    /// Writes the values that have changed. After an error the caller has to call [`Output::failed`].
+    /// Writes the values that have changed. After an error the caller has to call [`Output::failed`]; a COMPLETE that was
+    /// taken back is gone all the same.
     pub(crate) fn write(
         &mut self,
         status: NodeDrainStatus,
         report: &NodeDrainReport,
     ) -> Result<(), PublishError> {
-        self.write_in_order(status, report)?;
-        self.failures = 0;
-        Ok(())
+        let written = self.write_in_order(status, report);
+        match &written {
+            Ok(()) => self.failures = 0,
+            Err(_) => self.retract(status, report),
+        }
+        written
+    }
+
+    /// Removes both files if one of them has a COMPLETE that was taken back: it would still let the device go down. A full
+    /// disk lets a file be removed. The status goes first, because a status without a report counts as EVE's.
+    fn retract(&mut self, status: NodeDrainStatus, report: &NodeDrainReport) {
+        let key = TopicKey::global();
+        let status_told = self.status.get(&key).map_or(DrainStatus::Unknown, |told| told.status);
+        let told = self.report.get(&key).map(|told| told.requests.as_slice()).unwrap_or_default();
+        let is_kept = |told: &RequestLine| {
+            let now = report.line_of(&told.publisher, told.requested_at);
+            now.is_some_and(|now| now.answer == told.answer)
+        };
+        let is_taken_back = told.iter().any(|told| told.answer == DrainStatus::Complete && !is_kept(told));
+        if !is_taken_back && (status_told != DrainStatus::Complete || status.status == status_told) {
+            return;
+        }
+        match self.status.unpublish(&key).and_then(|_| self.report.unpublish(&key)) {
+            Ok(_) => tracing::warn!(
+                "removed NodeDrainStatus and NodeDrainReport: the disk takes no new ones, and they hold a COMPLETE that was taken back"
+            ),
+            Err(error) => tracing::debug!("status and report cannot be removed either: {error}"),
+        }
     }
 
     /// Notes a failed write, and gives the time of the next try.
@@ -88,7 +114,7 @@ fn without_news(report: &NodeDrainReport, before: Option<&NodeDrainReport>) -> N
 mod tests {
     use std::time::Duration;
 
-    use schemas::{DrainRequester, RequestLine};
+    use schemas::DrainRequester;
 
     use super::*;
 
@@ -112,6 +138,35 @@ mod tests {
         for (before, now, expected) in cases {
             let early = without_news(now, before);
             assert_eq!(early.requests.first().map(|request| request.answer), Some(expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_complete_that_was_taken_back_does_not_stay_although_nothing_can_be_written() {
+        use DrainStatus::{Complete, FailedDrain, Requested, Unknown};
+        // Status and answer on disk, then those that cannot be written.
+        for (told, now, stays) in [
+            ((Complete, Complete), (Requested, Unknown), false),
+            ((Requested, Complete), (Requested, Unknown), false),
+            ((Complete, Unknown), (Requested, Unknown), false),
+            ((Complete, Complete), (Complete, Complete), true),
+            ((Requested, Unknown), (Complete, Complete), true),
+            ((FailedDrain, FailedDrain), (Requested, Unknown), true),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let root = Root::new(folder.path());
+            let lock = AgentLock::acquire(&root, agent::ZEDKUBE).unwrap();
+            let mut output = Output::open(&root, &lock).unwrap();
+            let status = |status| NodeDrainStatus { status, requested_by: DrainRequester::DeviceOp };
+            output.write(status(told.0), &report(told.1)).unwrap();
+            // Too long for a file, so that the first write fails, as on a full disk.
+            let mut long = report(now.1);
+            long.hint = "x".repeat(1_100_000);
+            assert!(output.write(status(now.0), &long).is_err());
+            for topic in ["NodeDrainStatus", "NodeDrainReport"] {
+                let file = folder.path().join("run/zedkube").join(topic).join("global.json");
+                assert_eq!(file.exists(), stays, "{topic} {told:?} {now:?}");
+            }
         }
     }
 

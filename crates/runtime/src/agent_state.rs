@@ -1,10 +1,10 @@
 //! The state of nodeagent, as device-op and baseos see it.
 
 use pubsub::{Persistence, Presence, Root, TopicKey, presence, read_item};
-use schemas::{DeviceAction, DeviceActionState, agent};
+use schemas::{DeviceAction, DeviceActionState, ZedkubeSeen, agent};
 use text::one_line;
 
-use crate::clock::Moment;
+use crate::clock::{Moment, millis};
 use crate::error_chain;
 use crate::liveness::hung_for;
 
@@ -37,9 +37,15 @@ pub fn is_running(root: &Root, agent: &str) -> bool {
     )
 }
 
-/// True if the agent runs ([`is_running`]) and its loop makes progress: it does what it has promised.
-pub fn is_working(root: &Root, agent: &str) -> bool {
-    is_running(root, agent) && hung_for(root, agent).is_none()
+/// The state of zedkube, from its presence and its touch file. `None`, a presence that cannot be found out, counts as
+/// running, so that the device waits.
+pub fn zedkube_seen(root: &Root, presence: Option<Presence>) -> ZedkubeSeen {
+    match presence {
+        Some(Presence::Away) => ZedkubeSeen::Away,
+        Some(Presence::Served(_)) => ZedkubeSeen::Served,
+        Some(Presence::Locked(_) | Presence::Process(_)) | None => hung_for(root, agent::ZEDKUBE)
+            .map_or(ZedkubeSeen::Running, |silent| ZedkubeSeen::Hung { silent_ms: millis(silent) }),
+    }
 }
 
 /// Snapshot of nodeagent. The lock is checked before the file is read: if nodeagent does not run, its file cannot

@@ -53,6 +53,11 @@ pub fn awake_millis() -> u64 {
     millis
 }
 
+/// A time in whole milliseconds, as our clocks and files have it.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The present wall clock time, never for decisions.
 #[expect(clippy::disallowed_methods, reason = "this is the place that all others are sent to")]
 pub fn wall() -> Timestamp {

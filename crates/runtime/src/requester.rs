@@ -11,8 +11,7 @@ mod words;
 use std::time::Duration;
 
 use pubsub::{
-    Persistence, Presence, PublishError, Published, Publisher, Refusal, Subscription, TopicKey, presence,
-    read_item,
+    Persistence, PublishError, Published, Publisher, Refusal, Subscription, TopicKey, presence, read_item,
 };
 use schemas::{
     Absence, DrainRequester, EdgeNodeClusterConfig, GateFacts, GoTime, Member, NodeDrainReport,
@@ -24,9 +23,10 @@ pub use gate::{Gate, GateReading};
 pub use own::{OwnRequest, unused_time};
 
 use crate::agent::AgentContext;
-use crate::clock;
+use crate::agent_state::zedkube_seen;
+use crate::clock::{self, millis};
 use crate::error_chain;
-use crate::liveness::{BEAT, HANGS_AFTER, hung_for, silent_for};
+use crate::liveness::{BEAT, HANGS_AFTER, silent_for};
 use crate::read::read_or_none;
 use crate::refused::with_refused;
 use crate::settings::SettingsWatch;
@@ -409,14 +409,7 @@ impl Requester {
             tracing::warn!("{}; zedkube counts as running", error_chain(error));
         }
         self.cannot_ask_lock = seen.is_err();
-        match seen {
-            Ok(Presence::Away) => ZedkubeSeen::Away,
-            Ok(Presence::Served(_)) => ZedkubeSeen::Served,
-            Ok(Presence::Locked(_) | Presence::Process(_)) | Err(_) => {
-                let silent = hung_for(root, agent::ZEDKUBE);
-                silent.map_or(ZedkubeSeen::Running, |silent| ZedkubeSeen::Hung { silent_ms: millis(silent) })
-            }
-        }
+        zedkube_seen(root, seen.ok())
     }
 
     /// The reason why the operation is held, with refused files; empty if it is not held.
@@ -475,10 +468,6 @@ fn pass_for(context: &AgentContext, requester: &str, request: &NodeDrainRequest)
     let key = TopicKey::parse(requester).ok()?;
     let pass = read_or_none::<PassGate>(context.root(), agent::EBB, Persistence::Volatile, &key);
     pass.filter(|pass| pass.covers(request.requested_by, request.requested_at, context.boot_id()))
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The status if no zedkube of ours is running. EVE's zedkube publishes from two threads, so its file may hold an

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use schemas::Backoff;
 
+use crate::clock::millis;
 use crate::settings::Retry;
 
 /// The pause after a failed write: a full disk is tried every 30 s.
@@ -44,10 +45,7 @@ pub enum NextTry {
 pub fn next_try(failed_at_ms: u64, retry: Retry) -> NextTry {
     match retry {
         Retry::Never => NextTry::OnCommand,
-        Retry::After(pause) => {
-            let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-            NextTry::At(failed_at_ms.saturating_add(pause))
-        }
+        Retry::After(pause) => NextTry::At(failed_at_ms.saturating_add(millis(pause))),
     }
 }
 

@@ -8,6 +8,7 @@ use nix::unistd::Pid;
 use schemas::Agent;
 
 use super::reaping::ExitKind;
+use crate::clock::millis;
 use crate::liveness::ENDED_AFTER;
 use crate::signals::STOP_LIMIT;
 
@@ -162,8 +163,7 @@ impl ChildState {
         self.failures = self.failures.saturating_add(1);
         let pause =
             if how.is_some_and(ExitKind::is_bad_flag) { LONGEST_PAUSE } else { pause_after(self.failures) };
-        let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-        self.state = State::Waits { until_ms: now_ms.saturating_add(pause_ms) };
+        self.state = State::Waits { until_ms: now_ms.saturating_add(millis(pause)) };
         pause
     }
 }
