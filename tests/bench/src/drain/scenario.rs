@@ -18,9 +18,11 @@ pub(crate) enum Scenario {
     C,
     /// 500 pods of a deployment, no budget
     D,
+    /// 10 StatefulSets of one pod with such a volume each
+    E,
 }
 
-/// Time that one volume of [`Scenario::C`] takes to detach.
+/// Time that one volume takes to detach.
 pub(super) const DETACH: Duration = Duration::from_secs(2);
 
 impl Scenario {
@@ -28,7 +30,7 @@ impl Scenario {
     pub(super) fn pods(self) -> u32 {
         match self {
             Self::A => 100,
-            Self::B | Self::C => 10,
+            Self::B | Self::C | Self::E => 10,
             Self::D => 500,
         }
     }
@@ -37,23 +39,29 @@ impl Scenario {
     pub(super) fn max_unavailable(self) -> Option<u32> {
         match self {
             Self::B => Some(1),
-            Self::A | Self::C | Self::D => None,
+            Self::A | Self::C | Self::D | Self::E => None,
+        }
+    }
+
+    /// Number of StatefulSets that have the pods, with a volume for each; 0 if a Deployment has them.
+    pub(super) fn stateful_sets(self) -> u32 {
+        match self {
+            Self::A | Self::B | Self::D => 0,
+            Self::C => 1,
+            Self::E => 10,
         }
     }
 
     /// True if each pod has a volume.
     pub(super) fn has_volumes(self) -> bool {
-        match self {
-            Self::C => true,
-            Self::A | Self::B | Self::D => false,
-        }
+        self.stateful_sets() > 0
     }
 
     /// The tools that drain the node, in turn.
     pub(super) fn tools(self) -> &'static [Tool] {
         match self {
             Self::A => &[Tool::Floor, Tool::Kubectl, Tool::Ebb, Tool::Zedkube],
-            Self::B | Self::C | Self::D => &[Tool::Floor, Tool::Kubectl, Tool::Ebb],
+            Self::B | Self::C | Self::D | Self::E => &[Tool::Floor, Tool::Kubectl, Tool::Ebb],
         }
     }
 }
@@ -65,6 +73,7 @@ impl fmt::Display for Scenario {
             Self::B => write!(f, "(b) 10 pods, maxUnavailable 1"),
             Self::C => write!(f, "(c) 10 pods with a volume each"),
             Self::D => write!(f, "(d) 500 pods"),
+            Self::E => write!(f, "(e) 10 owners, a pod with a volume each"),
         }
     }
 }

@@ -34,7 +34,8 @@ impl<'a> Site<'a> {
             let driver = site.driver();
             all.push(objects::csi_driver(&driver));
             all.extend(site.pool.nodes.iter().map(|node| objects::csi_node(node, &[&driver])));
-            let claims = (0..scenario.pods()).map(|index| format!("data-{LOAD}-{index}"));
+            let claims =
+                site.sets().flat_map(|(set, pods)| (0..pods).map(move |index| format!("data-{set}-{index}")));
             all.extend(claims.flat_map(|claim| objects::volume(&site.pool.name, &claim, &driver)));
         }
         if !all.is_empty() {
@@ -55,8 +56,12 @@ impl<'a> Site<'a> {
         for node in self.pool.nodes.iter().skip(1) {
             self.plane.run(&["cordon", node])?;
         }
-        self.plane.apply(&[self.workload()])?;
-        self.plane.run(&["rollout", "status", self.kind_and_name(), &self.namespace(), "--timeout=5m"])?;
+        let workloads = self.workloads();
+        self.plane.apply(&workloads)?;
+        for workload in &workloads {
+            let name = format!("{}/{}", self.kind(), text(workload, "/metadata/name"));
+            self.plane.run(&["rollout", "status", &name, &self.namespace(), "--timeout=5m"])?;
+        }
         for node in self.pool.nodes.iter().skip(1) {
             self.uncordon(node)?;
         }
@@ -74,7 +79,7 @@ impl<'a> Site<'a> {
     /// Removes the workload at once.
     pub(super) fn clear(&self) -> Result<()> {
         let namespace = self.namespace();
-        self.plane.run(&["delete", self.kind_and_name(), &namespace, "--ignore-not-found", "--wait"])?;
+        self.plane.run(&["delete", self.kind(), "--all", &namespace, "--wait"])?;
         // One request for all pods: with a request for each, kubectl's rate limit and the pods' grace would slow this
         // down.
         let pods = format!("/api/v1/namespaces/{}/pods?gracePeriodSeconds=0", self.pool.name);
@@ -96,17 +101,22 @@ impl<'a> Site<'a> {
         Ok(self.attachments()?.iter().filter(|one| text(one, "/spec/nodeName") == self.node()).count())
     }
 
-    fn workload(&self) -> Value {
-        let pods = self.scenario.pods();
+    fn workloads(&self) -> Vec<Value> {
         if self.scenario.has_volumes() {
-            objects::stateful_set(&self.pool.name, LOAD, pods)
+            self.sets().map(|(set, pods)| objects::stateful_set(&self.pool.name, &set, pods)).collect()
         } else {
-            objects::deployment(&self.pool.name, LOAD, pods)
+            vec![objects::deployment(&self.pool.name, LOAD, self.scenario.pods())]
         }
     }
 
-    fn kind_and_name(&self) -> &'static str {
-        if self.scenario.has_volumes() { "statefulset/load" } else { "deployment/load" }
+    /// Name and number of pods of each StatefulSet.
+    fn sets(&self) -> impl Iterator<Item = (String, u32)> + use<> {
+        let (sets, pods) = (self.scenario.stateful_sets(), self.scenario.pods());
+        (0..sets).map(move |index| (format!("{LOAD}-{index}"), pods / sets))
+    }
+
+    fn kind(&self) -> &'static str {
+        if self.scenario.has_volumes() { "statefulset" } else { "deployment" }
     }
 
     fn expected(&self) -> usize {
