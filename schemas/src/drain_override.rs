@@ -69,7 +69,7 @@ impl DrainOverride {
                 let is_forced = |line: &RequestLine| line.outcome == Some(Outcome::Forced);
                 let is_used = || self.requests(report).any(is_forced);
                 let is_taken =
-                    report.forcing.is_some() || report.outcome == Some(Outcome::Forced) || is_used();
+                    report.standing_order.is_some() || report.outcome == Some(Outcome::Forced) || is_used();
                 is_taken && self.requests(report).all(|line| line.answer != DrainStatus::Unknown)
             }
             Some(DrainOrder::Disable) => report.disabled.is_some(),

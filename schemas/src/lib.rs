@@ -61,9 +61,9 @@ pub use node_agent::{
 pub use parse::{MAX_BYTES, ParseError, parse};
 pub use pass_gate::PassGate;
 pub use report::{
-    Attempt, Blocked, Blocker, Budget, Disabled, Forcing, HeldBy, Member, NodeDrainReport, Omitted, Outcome,
-    PodLine, Preflight, PreflightProblem, Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot,
-    SpentOrder, VolumeLine,
+    Attempt, Blocked, Blocker, Budget, Disabled, HeldBy, Member, NodeDrainReport, Omitted, Outcome, PodLine,
+    Preflight, PreflightProblem, Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot, SpentOrder,
+    StandingOrder, VolumeLine,
 };
 pub use report_bounds::MAX_REPORT_BYTES;
 pub use topic::Topic;

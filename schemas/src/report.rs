@@ -144,7 +144,7 @@ pub struct NodeDrainReport {
     pub disabled: Option<Disabled>,
     /// Set while an operator's override waits for the request that it answers.
     #[serde(rename = "Override")]
-    pub forcing: Option<Forcing>,
+    pub standing_order: Option<StandingOrder>,
     /// Set if the last order of an operator had no effect.
     pub spent_order: Option<SpentOrder>,
     /// The active requests and their answers.
@@ -217,7 +217,7 @@ pub struct Disabled {
 /// An operator has forced COMPLETE for requests that may still come.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Forcing {
+pub struct StandingOrder {
     /// The requester whose requests are answered; 1 means all requesters.
     pub requested_by: DrainRequester,
     /// When the order came.

@@ -373,8 +373,8 @@ fn may_withdraw(next: &State, facts: &Facts) -> bool {
     next.hold.state != BaseOsHoldState::Activated && has_released(&facts.nodeagent)
 }
 
-/// The effect that appends the line of a dry run, once per boot, source, image and counter. It is repeated after a restart, because a crash may have come
-/// between the record and the line.
+/// The effect that appends the line of a dry run. It is repeated after a restart, because a crash may have come between
+/// the record and the line; [`runtime::device_actions`] writes each line once.
 fn written_down(next: &State, before: &State, facts: &Facts, now: Moment, policy: Policy) -> Option<Effect> {
     let config = next.record.current.as_ref().map(|current| &current.config)?;
     let is_dry_run = next.record.image(&config.content_tree_uuid)?.stage == Stage::DryRun;

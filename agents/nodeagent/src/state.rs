@@ -35,7 +35,7 @@ pub(crate) enum Phase {
     Acting(Trial),
     /// The command is done, and the device still runs.
     Done,
-    /// No means is left; the text says why.
+    /// The command has failed, because no means is left or it was not released any more; the text says why.
     Failed(String),
 }
 
@@ -72,6 +72,11 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
+    /// True if no means was used yet.
+    pub(crate) fn is_unused(&self) -> bool {
+        *self == Self { dry_run: self.dry_run, ..Self::default() }
+    }
+
     /// The trial after this means has failed.
     #[must_use]
     pub(crate) fn with_error(mut self, error: String) -> Self {

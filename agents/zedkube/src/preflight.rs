@@ -132,7 +132,7 @@ impl Preflights {
         } else {
             &state.nodes_error.refused
         };
-        let is_member = state.member != Member::No && state.forcing.disabled.is_none();
+        let is_member = state.member != Member::No && state.orders.disabled.is_none();
         self.subject.send_if_modified(|subject| {
             let is_away = state.api.away_since.is_some();
             let has_to_wait = state.wants_snapshot() || (state.api.is_overtaxed && !is_away);

@@ -6,9 +6,9 @@ use drain::progress::{self, Line, attempt, lines};
 use drain::state::Stage;
 use drain::{Moment, Planned, diagnosis};
 use schemas::{
-    Attempt, Blocked, Blocker, Budget, Disabled, Forcing, GoTime, HeldBy, Member, NodeDrainReport,
-    NodeDrainStatus, Outcome, PodLine, Preflight, PreflightProblem, Progress, RefusedInput, RequestLine,
-    SCHEMA_VERSION, Slot, SpentOrder, VolumeLine,
+    Attempt, Blocked, Blocker, Budget, Disabled, GoTime, HeldBy, Member, NodeDrainReport, NodeDrainStatus,
+    Outcome, PodLine, Preflight, PreflightProblem, Progress, RefusedInput, RequestLine, SCHEMA_VERSION, Slot,
+    SpentOrder, StandingOrder, VolumeLine,
 };
 use session::held::held_by;
 use session::membership::Mode;
@@ -81,9 +81,9 @@ pub(crate) fn report(
         api_away_since: time.show_some(state.api.away_since),
         outlook: words::outlook(state, policy, now),
         member: state.member_now(),
-        disabled: state.forcing.disabled.as_ref().map(|disabled| disabled_line(disabled, time)),
-        forcing: waiting_order(state).map(|forced| forcing_line(forced, time)),
-        spent_order: state.forcing.needless.as_ref().map(|needless| spent_order(needless, time)),
+        disabled: state.orders.disabled.as_ref().map(|disabled| disabled_line(disabled, time)),
+        standing_order: waiting_order(state).map(|forced| standing_order(forced, time)),
+        spent_order: state.orders.needless.as_ref().map(|needless| spent_order(needless, time)),
         requests: state.requests.iter().map(|request| request_line(request, state)).collect(),
         cordon_attempt: cordon_attempt(state),
         drain_attempt: state.phase.attempt(),
@@ -125,17 +125,17 @@ fn left_behind(state: &State, policy: &session::Policy, time: &ShownTime) -> Vec
     drain::plan(snapshot, &policy.drain).into_iter().filter(Planned::must_leave).map(line).collect()
 }
 
-fn disabled_line(disabled: &session::forcing::Disabled, time: &ShownTime) -> Disabled {
+fn disabled_line(disabled: &session::orders::Disabled, time: &ShownTime) -> Disabled {
     Disabled { since: time.show(disabled.since), by: disabled.by.clone() }
 }
 
 /// The order of COMPLETE that still waits for a request. One that has answered a request is used up.
-fn waiting_order(state: &State) -> Option<&session::forcing::Forced> {
-    state.forcing.complete.as_ref().filter(|forced| !forced.used)
+fn waiting_order(state: &State) -> Option<&session::orders::Forced> {
+    state.orders.complete.as_ref().filter(|forced| !forced.used)
 }
 
-fn forcing_line(forced: &session::forcing::Forced, time: &ShownTime) -> Forcing {
-    Forcing {
+fn standing_order(forced: &session::orders::Forced, time: &ShownTime) -> StandingOrder {
+    StandingOrder {
         requested_by: forced.requester,
         since: time.show(forced.since),
         until: time.show(forced.until),
@@ -232,7 +232,7 @@ fn unfound<'a>(state: &State, around: &'a Surroundings) -> Option<&'a String> {
     let has_nothing = state.own.is_none() && state.left_behind().is_none();
     let is_alone = state.phase == Phase::Idle && state.member_now() == Member::No && has_nothing;
     let is_searched = state.facts.mode == Mode::Auto && state.facts.eve_config_valid.is_none();
-    around.kubeconfig_places.as_ref().filter(|_| is_alone && is_searched && state.forcing.disabled.is_none())
+    around.kubeconfig_places.as_ref().filter(|_| is_alone && is_searched && state.orders.disabled.is_none())
 }
 
 /// The preflight's first problem, if the session has nothing to say itself. Nodes without confinement do not stop a
@@ -240,7 +240,7 @@ fn unfound<'a>(state: &State, around: &'a Surroundings) -> Option<&'a String> {
 fn foreseen<'a>(state: &State, around: &'a Surroundings, now: Moment) -> Option<&'a PreflightProblem> {
     let is_quiet = state.phase == Phase::Idle
         && !state.is_return_due()
-        && state.forcing.disabled.is_none()
+        && state.orders.disabled.is_none()
         && words::hint(state, now).is_empty();
     let problem = around.preflight.as_ref()?.problems.first()?;
     let stops_a_drain =
@@ -277,7 +277,7 @@ fn deadline(state: &State, time: &ShownTime) -> GoTime {
     }
 }
 
-fn spent_order(needless: &session::forcing::Needless, time: &ShownTime) -> SpentOrder {
+fn spent_order(needless: &session::orders::Needless, time: &ShownTime) -> SpentOrder {
     SpentOrder {
         requested_by: needless.requester,
         since: time.show(needless.since),

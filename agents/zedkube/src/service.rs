@@ -141,7 +141,7 @@ impl Service {
     /// Reads all inputs for the first time, and publishes the result once.
     fn begin(&mut self) {
         self.put_on_record(now());
-        let is_pending = self.state.forcing.pending.is_some();
+        let is_pending = self.state.orders.pending.is_some();
         self.read_inbox();
         self.read_override();
         // The earlier process was killed after it had recorded the order and renamed its file.

@@ -131,7 +131,7 @@ impl OverrideFile {
         self.withdraw().unwrap_or(false)
     }
 
-    /// The same.
+    /// As [`Self::take_back`], but tells if the file cannot be removed.
     ///
     /// # Errors
     /// The file cannot be removed: zedkube would still take it.

@@ -179,7 +179,7 @@ impl Requester {
     /// for this request, drains are switched off, or this device is no longer in a cluster. Reads the report.
     pub fn needs_no_pause(&self) -> bool {
         let forces = |report: &NodeDrainReport| {
-            let forced = report.forcing.as_ref().map(|forcing| forcing.requested_by);
+            let forced = report.standing_order.as_ref().map(|standing_order| standing_order.requested_by);
             forced.is_some_and(|by| by == self.asks_for || by == DrainRequester::None)
         };
         let (report, _) = self.read_last_good(agent::ZEDKUBE, &self.report);

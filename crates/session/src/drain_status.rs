@@ -26,7 +26,7 @@ pub(crate) fn show(state: &mut State, context: &StepContext<'_>) -> Option<Momen
         Phase::Complete { .. } => return announce(state, Answer::Complete, context),
         Phase::Failed(Failed::Cordon(_)) => return announce(state, Answer::FailedCordon, context),
         Phase::Failed(Failed::Drain(_)) => return announce(state, Answer::FailedDrain, context),
-        Phase::Idle if state.member_now() == Member::No || state.forcing.disabled.is_some() => {
+        Phase::Idle if state.member_now() == Member::No || state.orders.disabled.is_some() => {
             DrainStatus::NotSupported
         }
         Phase::Idle => DrainStatus::NotRequested,
@@ -80,8 +80,8 @@ fn show_again(state: &mut State, answer: Answer, now: Moment) {
 /// Shows COMPLETE to the next requester that an order covers; if there is no request, to the requester that the order
 /// names.
 fn forced(state: &mut State, context: &StepContext<'_>) -> Option<Moment> {
-    let next = state.forcing.next_covered(&state.requests);
-    let meant_for = || state.forcing.complete.as_ref().map(|forced| forced.requester);
+    let next = state.orders.next_covered(&state.requests);
+    let meant_for = || state.orders.complete.as_ref().map(|forced| forced.requester);
     let requester = match state.published.announced_at() {
         None => next.or_else(meant_for),
         Some(_) => next,
@@ -91,7 +91,7 @@ fn forced(state: &mut State, context: &StepContext<'_>) -> Option<Moment> {
         if context.now < over {
             return Some(over);
         }
-        if state.forcing.disabled.is_some() {
+        if state.orders.disabled.is_some() {
             state.published.show(DrainStatus::NotSupported, DrainRequester::None, context.now);
         }
         return None;
@@ -101,7 +101,7 @@ fn forced(state: &mut State, context: &StepContext<'_>) -> Option<Moment> {
     }
     state.published.announce(DrainStatus::Complete, requester, context.now);
     if next.is_some() {
-        state.forcing.answered(requester, &mut state.requests);
+        state.orders.answered(requester, &mut state.requests);
     }
     Some(context.now + BETWEEN_ANSWERS)
 }

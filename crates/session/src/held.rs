@@ -32,7 +32,7 @@ pub fn held_by(state: &State, now: Moment) -> Option<HeldBy> {
 }
 
 fn idle(state: &State) -> Option<HeldBy> {
-    if state.forcing.disabled.is_some() {
+    if state.orders.disabled.is_some() {
         return None;
     }
     if !state.is_return_due() {

@@ -12,7 +12,7 @@
 //! | [`health`] | the result of the site's health command |
 //! | [`restoring`] | uncordoning the node again |
 //! | [`elsewhere`] | in which cluster a drain is finished |
-//! | [`forcing`] | what an operator has ordered |
+//! | [`orders`] | what an operator has ordered |
 //! | [`published`] | what NodeDrainStatus shows, and since when |
 //! | `preconditions`, `cordoning`, `attempting`, `complete`, `forced` | one phase of the drain each ([`phase`]) |
 //!
@@ -24,10 +24,10 @@ pub mod api;
 pub mod effect;
 pub mod elsewhere;
 pub mod event;
-pub mod forcing;
 pub mod health;
 pub mod held;
 pub mod membership;
+pub mod orders;
 pub mod phase;
 pub mod policy;
 pub mod published;
@@ -47,8 +47,8 @@ mod complete;
 mod context;
 mod cordoning;
 mod drain_status;
-mod forced;
 mod next;
+mod order_taken;
 mod preconditions;
 mod wants;
 

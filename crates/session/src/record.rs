@@ -11,7 +11,7 @@ use schemas::{DrainRequester, DrainStatus, Member, OtherHolders};
 use serde::{Deserialize, Serialize};
 
 use crate::api::Api;
-use crate::forcing::Forcing;
+use crate::orders::Orders;
 use crate::phase::{Cordoning, Phase, Waiting};
 use crate::published::PublishedStatus;
 use crate::requests::{Request, Requests};
@@ -43,7 +43,9 @@ pub struct Record {
     /// A cordon of ours was sent in this boot, and its removal is not confirmed.
     pub may_be_cordoned: bool,
     /// The orders of an operator.
-    pub forcing: Forcing,
+    // Its name in the files of earlier versions.
+    #[serde(rename = "Forcing")]
+    pub orders: Orders,
     /// Since when the API server has not answered; `None` if it answers.
     pub away_since: Option<Moment>,
     /// Whether other nodes had a slot when the API server last answered.
@@ -81,7 +83,7 @@ pub fn record(state: &State) -> Record {
         requested_by: state.published.requested_by,
         attempt: attempt.map(|attempt| drain::Record { refused_since: BTreeMap::new(), ..attempt }),
         may_be_cordoned: state.restoring.may_be_cordoned,
-        forcing: state.forcing.clone(),
+        orders: state.orders.clone(),
         away_since: state.api.away_since.or(state.api.away_before),
         others: state.slots.others,
         has_looked: state.has_looked,
@@ -135,7 +137,7 @@ pub fn resume(record: Record, member: Member, boot_id: String, now: Moment) -> S
         restoring: Restoring::resumed(record.may_be_cordoned, record.has_been_back),
         session: record.session,
         left: record.attempt,
-        forcing: record.forcing,
+        orders: record.orders,
         adopts: record.adopts,
         cluster: record.cluster,
         has_looked: record.has_looked,

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::api::Api;
 use crate::context::StepContext;
 use crate::effect::Effect;
-use crate::forcing::Forcing;
 use crate::health::{Health, Purpose};
 use crate::membership::{Facts, NodeAgent, needs_no_look};
+use crate::orders::Orders;
 use crate::phase::{Phase, Stage};
 use crate::policy::{OnUnavailable, Policy};
 use crate::published::{BETWEEN_ANSWERS, PublishedStatus};
@@ -60,7 +60,7 @@ pub struct State {
     /// The result of the site's health command.
     pub health: Health,
     /// The orders of an operator that are pending or in effect.
-    pub forcing: Forcing,
+    pub orders: Orders,
     /// The uncordoning of this node.
     pub restoring: Restoring,
     /// Why the last list or read of nodes was of no use, although the API server answered.

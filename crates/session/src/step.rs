@@ -15,9 +15,9 @@ use schemas::{DrainRequester, DrainStatus, Member, Outcome};
 use crate::context::StepContext;
 use crate::effect::Effect;
 use crate::event::{CallError, Event, NodeList, NodeSample};
-use crate::forcing::Forcing;
 use crate::membership::{self, Facts, Listed};
 use crate::next::Next;
+use crate::orders::Orders;
 use crate::phase::{Cordoning, Failed, Phase, Waiting};
 use crate::policy::Policy;
 use crate::record::record;
@@ -25,7 +25,9 @@ use crate::requests::{Answer, Request};
 use crate::restoring::is_marked;
 use crate::slot_lease::{Nodes, Pursued};
 use crate::state::{AttemptRecord, Session, State};
-use crate::{OWNER, attempting, complete, cordoning, drain_status, elsewhere, forced, preconditions, wants};
+use crate::{
+    OWNER, attempting, complete, cordoning, drain_status, elsewhere, order_taken, preconditions, wants,
+};
 
 /// Two attempts begin at least so far apart, also with `drain.retry-pause = "0s"`: one that fails at once does not use up the others.
 const ATTEMPTS_APART: Duration = Duration::from_secs(30);
@@ -57,7 +59,7 @@ pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (St
     stop_if_not_needed(&mut state, &mut context);
     let next = phase(&mut state, event, &mut context);
     go(&mut state, next, &mut context);
-    forced::pursue(&mut state, &mut context);
+    order_taken::pursue(&mut state, &mut context);
     // Again, because each of these may have begun a drain.
     stop_if_not_needed(&mut state, &mut context);
     begin_if_asked(&mut state, &context);
@@ -132,10 +134,10 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
         Event::Health { serial, result } => state.health.answered(*serial, result, context),
         Event::Override(order) => {
             // The order has to be in the record before its file is renamed.
-            state.forcing.pending = Some(order.clone());
+            state.orders.pending = Some(order.clone());
             context.effects.push(Effect::TakeOverride);
         }
-        Event::OverrideTaken { renamed } => forced::taken(state, *renamed, context),
+        Event::OverrideTaken { renamed } => order_taken::taken(state, *renamed, context),
         Event::Drain(event) => driver(state, event, context.now),
         Event::Tick => {}
     }
@@ -319,10 +321,10 @@ fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, contex
 /// Notes the present requests: if the last one was withdrawn, the drain is cancelled; a new one joins the drain, or a
 /// new drain begins. A request whose drain has failed asks for nothing any more: an agent that has died leaves one behind.
 fn requests(state: &mut State, standing: Vec<Request>, context: &mut StepContext<'_>) {
-    let is_answering = state.forcing.next_covered(&state.requests).is_some();
+    let is_answering = state.orders.next_covered(&state.requests).is_some();
     let any_new = state.requests.replace(standing);
     if any_new && !is_answering {
-        state.forcing.spend();
+        state.orders.spend();
     }
     match &state.phase {
         Phase::Idle | Phase::Complete { outcome: Outcome::Forced, .. } => {}
@@ -355,7 +357,7 @@ fn phase(state: &mut State, event: Event, context: &mut StepContext<'_>) -> Next
         Phase::Attempting { .. } => attempting::step(state, event, context),
         Phase::Pausing { failed, until } if until <= context.now => Next::Cordon(failed + 1),
         Phase::Pausing { .. } => Next::Stay,
-        Phase::Complete { outcome: Outcome::Forced, .. } => forced::step(state, context.now),
+        Phase::Complete { outcome: Outcome::Forced, .. } => order_taken::step(state, context.now),
         Phase::Complete { .. } => complete::step(state, &event, context),
     }
 }
@@ -471,7 +473,7 @@ fn pursue(state: &mut State, context: &mut StepContext<'_>) -> [Option<Moment>; 
             state.api.pursue(query, context)
         },
         phase_wake(state, context.policy),
-        state.forcing.complete.as_ref().map(|forced| forced.until),
+        state.orders.complete.as_ref().map(|forced| forced.until),
         state.drain_wake,
     ]
 }
@@ -528,7 +530,7 @@ struct Headline {
     member: Member,
     drain: u64,
     attempts: usize,
-    forcing: Forcing,
+    orders: Orders,
     holds_slot: bool,
     answers: Vec<(DrainRequester, String, Answer)>,
 }
@@ -542,7 +544,7 @@ fn headline(state: &State) -> Headline {
         member: state.member_now(),
         drain: state.session.number,
         attempts: state.session.attempts.len(),
-        forcing: state.forcing.clone(),
+        orders: state.orders.clone(),
         holds_slot: state.holds_slot(),
         answers: state.requests.iter().map(answer).collect(),
     }

@@ -165,7 +165,7 @@ pub fn outlook(state: &State, policy: &Policy, now: Moment) -> String {
             return String::new();
         }
     };
-    if state.member_now() == Member::No || state.forcing.disabled.is_some() {
+    if state.member_now() == Member::No || state.orders.disabled.is_some() {
         return String::new();
     }
     let (why, mended, at) = if state.api.away_since.is_some() {
@@ -234,7 +234,7 @@ fn undrained(waiting: &Waiting, setting: &str) -> String {
 }
 
 fn idle(state: &State) -> String {
-    if let Some(disabled) = &state.forcing.disabled {
+    if let Some(disabled) = &state.orders.disabled {
         return format!("drains are switched off until the next boot: {}", disabled.by);
     }
     if state.is_return_due() {
@@ -326,7 +326,7 @@ fn unseen(state: &State) -> Option<(String, &'static str)> {
 
 fn idle_hint(state: &State) -> String {
     let mut hints = Vec::new();
-    if state.forcing.disabled.is_none() {
+    if state.orders.disabled.is_none() {
         if state.is_return_due() {
             let fails = !state.restoring.error.is_empty();
             return if fails { "look at the API server; the uncordon is tried again by itself" } else { "" }
@@ -399,9 +399,9 @@ fn complete(state: &State, outcome: Outcome) -> String {
         }
         Outcome::Forced => {
             let forced = state.requests.iter().find(|request| request.answer == Answer::Forced);
-            let by_order = state.forcing.complete.as_ref().map(|forced| &forced.by);
+            let by_order = state.orders.complete.as_ref().map(|forced| &forced.by);
             let by =
-                by_order.or_else(|| forced.map(|request| &request.forced_by)).or_else(|| state.forcing.by());
+                by_order.or_else(|| forced.map(|request| &request.forced_by)).or_else(|| state.orders.by());
             let by = by.map_or_else(String::new, |by| format!(": {by}"));
             format!("an operator forced it, NOT drained{by}")
         }

@@ -101,17 +101,17 @@ fn applied(order: &DrainOverride, report: &NodeDrainReport, result: OrderResult)
         return OrderResult { line: spent.text.clone(), is_undrained, left, ..result };
     }
     let (whose, are_left) = (whose(order.requested_by, "everybody"), left_words(report));
-    let line = match (order.order(), &report.forcing) {
+    let line = match (order.order(), &report.standing_order) {
         (Some(DrainOrder::Enable), _) => "drains are switched on again".to_owned(),
         (Some(DrainOrder::Disable), _) => {
             format!(
                 "drains are switched off until the next boot or `ebb force enable`: this node is NOT drained; {are_left}"
             )
         }
-        (_, Some(forcing)) if order.completed(report).next().is_none() => {
+        (_, Some(standing_order)) if order.completed(report).next().is_none() => {
             format!(
                 "{whose} next request until {} is answered COMPLETE: this node is NOT drained; {are_left}",
-                forcing.until
+                standing_order.until
             )
         }
         (_, _) => format!("{whose} request is answered COMPLETE: this node is NOT drained; {are_left}"),

@@ -69,7 +69,7 @@ pub(super) fn troubles(seen: &StatusView, clock: &Clock, is_whole: bool) -> Vec<
     all.extend(agents(seen, !all.is_empty()));
     all.extend(kept.and_then(|report| undrained_soon(seen, report, clock)));
     all.extend(report.and_then(|report| switched_off(report, clock)));
-    all.extend(kept.and_then(|report| forcing(report, clock)));
+    all.extend(kept.and_then(|report| standing_order(report, clock)));
     all.extend(seen.status.and_then(|status| undrained(status.status, report?.outcome?)));
     all.extend(failures(seen, clock, most));
     all.extend(kept.into_iter().flat_map(|report| held(report, clock, most)));
@@ -238,11 +238,11 @@ fn switched_off(report: &NodeDrainReport, clock: &Clock) -> Option<Trouble> {
 }
 
 /// An order of an operator that waits for a request which has not come yet.
-fn forcing(report: &NodeDrainReport, clock: &Clock) -> Option<Trouble> {
-    let forcing = report.forcing.as_ref()?;
-    let whose = whose(forcing.requested_by, "anybody");
-    let until = forcing.until.set().map_or_else(|| "until it comes".to_owned(), |at| clock.until(at));
-    let text = format!("{whose} next request goes WITHOUT a drain until {until} (by {})", forcing.by);
+fn standing_order(report: &NodeDrainReport, clock: &Clock) -> Option<Trouble> {
+    let standing_order = report.standing_order.as_ref()?;
+    let whose = whose(standing_order.requested_by, "anybody");
+    let until = standing_order.until.set().map_or_else(|| "until it comes".to_owned(), |at| clock.until(at));
+    let text = format!("{whose} next request goes WITHOUT a drain until {until} (by {})", standing_order.by);
     Some(Trouble::new(Code::Undrained, text, "ebb force enable --reason WHY takes that back"))
 }
 

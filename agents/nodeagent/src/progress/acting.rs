@@ -33,8 +33,8 @@ pub(super) fn acting(
         next.command.clone_from(&facts.command);
     }
     match trial.until_ms {
-        // Between the last look and the record on disk nodeagent may have stood still for long.
-        None if trial == Trial { dry_run: trial.dry_run, ..Trial::default() } && !facts.is_released => {
+        // nodeagent may have stood still for long before its first means, so the command is released once more.
+        None if trial.is_unused() && !facts.is_released => {
             let why = "it is not released any more: zedkube has taken its answer back, or does not work; the device was \
                        not touched";
             not_begun(next, why)

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use schemas::{DrainOrder, DrainRequester, DrainStatus, OtherHolders, Outcome};
 use session::event::Order;
-use session::forcing::{Disabled, Forced, Forcing, Needless};
+use session::orders::{Disabled, Forced, Needless, Orders};
 use session::phase::{Cordoning, Waiting};
 use session::state::{AttemptRecord, Session};
 
@@ -63,8 +63,8 @@ fn session() -> Session {
     }
 }
 
-fn forcing() -> Forcing {
-    Forcing {
+fn orders() -> Orders {
+    Orders {
         pending: Some(Order { what: DrainOrder::Complete(DrainRequester::Update), by: "p".into() }),
         complete: Some(Forced {
             requester: DrainRequester::DeviceOp,
@@ -104,7 +104,7 @@ fn full(phase: Phase) -> Record {
         }),
         may_be_cordoned: true,
         has_been_back: true,
-        forcing: forcing(),
+        orders: orders(),
         away_since: Some(Moment(24)),
         others: OtherHolders::Hold,
         has_looked: true,
@@ -149,8 +149,8 @@ fn a_record_that_is_too_long_loses_what_can_be_found_out_anew_and_nothing_else()
     file(folder.path(), "boot").write(&record, "id").unwrap();
     let found = file(folder.path(), "boot").found().unwrap().record;
     assert_eq!(
-        (&found.requests, &found.forcing, found.status),
-        (&record.requests, &record.forcing, record.status)
+        (&found.requests, &found.orders, found.status),
+        (&record.requests, &record.orders, record.status)
     );
     assert_eq!(found.attempt.map(|attempt| attempt.deadline), record.attempt.map(|attempt| attempt.deadline));
     assert_eq!(found.session.attempts.last().map(|attempt| attempt.number), Some(100));

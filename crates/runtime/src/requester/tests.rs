@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use pubsub::{AgentLock, Root, read_items};
-use schemas::{DeferReason, Disabled, DrainStatus, Forcing, ProceedReason, RequestLine};
+use schemas::{DeferReason, Disabled, DrainStatus, ProceedReason, RequestLine, StandingOrder};
 use tempfile::TempDir;
 
 use super::*;
@@ -633,8 +633,8 @@ async fn only_an_operators_word_or_no_cluster_cuts_the_pause_after_a_failure_sho
     let device = Device::new(&[]).await;
     let requester = device.requester(None);
     let forced = |requested_by| {
-        let forcing = Some(Forcing { requested_by, ..Forcing::default() });
-        Some(NodeDrainReport { forcing, ..report(&[]) })
+        let standing_order = Some(StandingOrder { requested_by, ..StandingOrder::default() });
+        Some(NodeDrainReport { standing_order, ..report(&[]) })
     };
     for (shown, needs_no_pause) in [
         (None, false),

@@ -344,20 +344,20 @@ impl Seen<'_> {
             };
             assert_eq!(names(&mut self.after.requests.iter()), names(&mut standing.iter()));
         }
-        let Some(Order { what, .. }) = &self.before.forcing.pending else { return };
+        let Some(Order { what, .. }) = &self.before.orders.pending else { return };
         if *event == (Event::OverrideTaken { renamed: true }) {
-            let forcing = &self.after.forcing;
+            let orders = &self.after.orders;
             // Who was answered without a drain keeps that answer, from now on by the order.
             let is_confirmed = |request: &Request| request.answer == Answer::Forced;
             match what {
                 DrainOrder::Complete(_) => assert!(
-                    forcing.needless.is_some()
+                    orders.needless.is_some()
                         || self.after.is_forced()
-                        || forcing.disabled.is_some()
+                        || orders.disabled.is_some()
                         || self.after.requests.iter().any(is_confirmed)
                 ),
-                DrainOrder::Disable => assert!(forcing.disabled.is_some()),
-                DrainOrder::Enable => assert!(forcing.disabled.is_none() && forcing.complete.is_none()),
+                DrainOrder::Disable => assert!(orders.disabled.is_some()),
+                DrainOrder::Enable => assert!(orders.disabled.is_none() && orders.complete.is_none()),
             }
         }
     }
@@ -396,11 +396,11 @@ impl Seen<'_> {
 
     fn what_an_operator_ordered_is_on_record_before_it_is_done(&self) {
         if self.has(|effect| matches!(effect, Effect::TakeOverride)) {
-            assert!(self.after.forcing.pending.is_some());
+            assert!(self.after.orders.pending.is_some());
         }
-        let ordered = |state: &State| (state.forcing.disabled.clone(), state.forcing.complete.clone());
-        if self.before.forcing.pending.is_none() && ordered(self.after) != ordered(self.before) {
-            assert!(self.after.forcing.disabled.is_none() || self.before.forcing.disabled.is_some());
+        let ordered = |state: &State| (state.orders.disabled.clone(), state.orders.complete.clone());
+        if self.before.orders.pending.is_none() && ordered(self.after) != ordered(self.before) {
+            assert!(self.after.orders.disabled.is_none() || self.before.orders.disabled.is_some());
         }
     }
 
@@ -438,7 +438,7 @@ impl Seen<'_> {
             times.collect::<Vec<_>>()
         };
         let is_answered = self.before.requests.iter().all(|request| request.answer != Answer::None);
-        let is_same = asked(self.before) == asked(self.after) && self.before.forcing == self.after.forcing;
+        let is_same = asked(self.before) == asked(self.after) && self.before.orders == self.after.orders;
         let keeps_slot = self.before.slots.in_flight().is_none();
         if is_acting(self.before) && is_acting(self.after) && is_answered && is_same && keeps_slot {
             for (before, after) in self.before.requests.iter().zip(self.after.requests.iter()) {

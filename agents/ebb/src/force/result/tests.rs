@@ -1,6 +1,6 @@
 //! The result of an order, from its file and the report.
 
-use schemas::{Disabled, DrainStatus, Forcing, GoTime, PodLine, RefusedInput, RequestLine, SpentOrder};
+use schemas::{Disabled, DrainStatus, GoTime, PodLine, RefusedInput, RequestLine, SpentOrder, StandingOrder};
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn result_after(taken: Taken, order: &DrainOverride, report: &NodeDrainReport) -
 #[test]
 fn an_order_that_was_applied_says_that_nothing_was_drained() {
     let until: GoTime = "2026-11-21T14:00:00Z".parse().unwrap();
-    let forcing = Some(Forcing { until, ..Forcing::default() });
+    let standing_order = Some(StandingOrder { until, ..StandingOrder::default() });
     let disabled = Some(Disabled::default());
     let (device_op, update, all) = (DrainRequester::DeviceOp, DrainRequester::Update, DrainRequester::None);
     let left = "2 pods are left on it: shop/db-1, shop/db-2";
@@ -44,12 +44,12 @@ fn an_order_that_was_applied_says_that_nothing_was_drained() {
         ),
         (
             order(DrainStatus::Complete, device_op),
-            NodeDrainReport { forcing: forcing.clone(), ..answered(device_op) },
+            NodeDrainReport { standing_order: standing_order.clone(), ..answered(device_op) },
             format!("device-op's request is answered COMPLETE: this node is NOT drained; {left}"),
         ),
         (
             order(DrainStatus::Complete, update),
-            NodeDrainReport { forcing, ..report(0) },
+            NodeDrainReport { standing_order, ..report(0) },
             "baseos's next request until 2026-11-21T14:00:00Z is answered COMPLETE: this node is NOT drained; which \
              pods are left on it is not known"
                 .to_owned(),

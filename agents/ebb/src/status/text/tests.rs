@@ -5,8 +5,8 @@ use std::fmt::Write;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use schemas::{
-    Blocker, CommandFreeze, Disabled, DrainRequester, Forcing, GoTime, HeldBy, NodeDrainStatus, Omitted,
-    Preflight, PreflightProblem, Progress, RefusedInput, RequestLine, Source, agent,
+    Blocker, CommandFreeze, Disabled, DrainRequester, GoTime, HeldBy, NodeDrainStatus, Omitted, Preflight,
+    PreflightProblem, Progress, RefusedInput, RequestLine, Source, StandingOrder, agent,
 };
 
 use super::*;
@@ -405,11 +405,11 @@ fn orders() -> Vec<Situation> {
         (
             "an order waits",
             with_report(idle(), |report| {
-                report.forcing = Some(Forcing {
+                report.standing_order = Some(StandingOrder {
                     requested_by: DrainRequester::DeviceOp,
                     until: at("14:14:00"),
                     by: "alice: disk dead".into(),
-                    ..Forcing::default()
+                    ..StandingOrder::default()
                 });
             }),
         ),

@@ -191,7 +191,7 @@ fn an_order_whose_file_cannot_be_renamed_does_nothing() {
     sim.send(order(DrainOrder::Complete(DeviceOp)));
     sim.pass(MINUTE);
     assert_eq!((sim.published.as_slice(), sim.outcome()), ([(5, 2)].as_slice(), None));
-    assert_eq!(sim.state.forcing, crate::forcing::Forcing::default());
+    assert_eq!(sim.state.orders, crate::orders::Orders::default());
 }
 
 #[test]
@@ -218,14 +218,14 @@ fn an_order_that_comes_after_the_answer_is_spent_at_once_and_drains_the_next_ope
         sim.published.clear();
         sim.send(order(DrainOrder::Complete(requester)));
         sim.pass(MINUTE);
-        let needless = sim.state.forcing.needless.clone().unwrap();
+        let needless = sim.state.orders.needless.clone().unwrap();
         assert_eq!((needless.requester, needless.outcome), (requester, Outcome::Drained));
         assert_eq!((sim.outcome(), sim.state.since), (Some(Outcome::Drained), since), "nothing has changed");
         assert!(sim.published.iter().all(|published| *published == (9, 2)), "{:?}", sim.published);
         // The reboot is withdrawn, and another one is commanded.
         sim.ask(&[]);
         sim.pass(10 * SECOND);
-        assert_eq!(sim.state.forcing, crate::forcing::Forcing::default());
+        assert_eq!(sim.state.orders, crate::orders::Orders::default());
         sim.pods = vec![pod("3")];
         sim.ask(&[(DeviceOp, "2")]);
         sim.pass(20 * SECOND);
@@ -245,7 +245,7 @@ fn an_order_that_comes_after_an_undrained_answer_makes_it_stand() {
         assert_eq!(sim.outcome(), Some(Outcome::ApiUnreachable));
         if is_ordered {
             sim.send(order(DrainOrder::Complete(DeviceOp)));
-            assert_eq!(sim.state.forcing.needless, None);
+            assert_eq!(sim.state.orders.needless, None);
         }
         sim.set(Fault::Unreachable, false);
         sim.pass(2 * MINUTE);
@@ -285,7 +285,7 @@ fn who_forced_an_answer_is_known_as_long_as_it_stands() {
     let mut sim = blocked(&[(DeviceOp, "1")]);
     sim.send(order(DrainOrder::Complete(DeviceOp)));
     sim.pass(MINUTE);
-    assert_eq!(sim.state.forcing.complete, None, "used up");
+    assert_eq!(sim.state.orders.complete, None, "used up");
     assert_eq!(forced_by(&sim, DeviceOp), Some(by));
     assert!(crate::words::reason(&sim.state).contains(by), "{}", crate::words::reason(&sim.state));
     sim.restart();

@@ -5,8 +5,8 @@ use schemas::{DrainOrder, DrainRequester, Outcome};
 
 use crate::context::StepContext;
 use crate::event::Order;
-use crate::forcing::{Disabled, Forced, Forcing, Needless, has_all_answers, is_meant};
 use crate::next::Next;
+use crate::orders::{Disabled, Forced, Needless, Orders, has_all_answers, is_meant};
 use crate::phase::{Failed, Phase};
 use crate::requests::{ANSWERED, Answer, Request};
 use crate::state::State;
@@ -14,8 +14,8 @@ use crate::state::State;
 /// Carries out the pending order, once its file is renamed so that it is not read twice. If the file could not be
 /// renamed, nothing happens.
 pub(crate) fn taken(state: &mut State, renamed: bool, context: &mut StepContext<'_>) {
-    let Some(order) = state.forcing.pending.take().filter(|_| renamed) else { return };
-    state.forcing.needless = None;
+    let Some(order) = state.orders.pending.take().filter(|_| renamed) else { return };
+    state.orders.needless = None;
     let Order { what, by } = order;
     match what {
         DrainOrder::Complete(meant) if has_all_answers(&state.requests, meant) => {
@@ -23,21 +23,21 @@ pub(crate) fn taken(state: &mut State, renamed: bool, context: &mut StepContext<
         }
         DrainOrder::Complete(requester) => {
             let until = context.now + context.policy.force_ttl;
-            state.forcing.complete = Some(Forced { requester, by, since: context.now, used: false, until });
-            let State { requests, forcing, .. } = state;
-            requests.reopen(|request| forcing.covers(request.requester));
+            state.orders.complete = Some(Forced { requester, by, since: context.now, used: false, until });
+            let State { requests, orders, .. } = state;
+            requests.reopen(|request| orders.covers(request.requester));
             enter(state, context);
         }
         DrainOrder::Disable => {
-            state.forcing.complete = None;
-            state.forcing.disabled = Some(Disabled { by, since: context.now });
+            state.orders.complete = None;
+            state.orders.disabled = Some(Disabled { by, since: context.now });
             state.requests.reopen(|_| true);
             if !state.requests.is_empty() {
                 enter(state, context);
             }
         }
         DrainOrder::Enable => {
-            state.forcing = Forcing::default();
+            state.orders = Orders::default();
             state.requests.take_forced_back();
             if state.is_forced() {
                 state.enter(without_order(state), context.now);
@@ -51,7 +51,7 @@ pub(crate) fn taken(state: &mut State, renamed: bool, context: &mut StepContext<
 fn all_are_answered(state: &mut State, meant: DrainRequester, by: String, now: Moment) {
     let outcome = state.session.ended.filter(|ended| ended.may_go_down()).unwrap_or(Outcome::Forced);
     if matches!(outcome, Outcome::Drained | Outcome::Forced) {
-        state.forcing.needless = Some(Needless { requester: meant, by, since: now, outcome });
+        state.orders.needless = Some(Needless { requester: meant, by, since: now, outcome });
         return;
     }
     for of in ANSWERED {
@@ -66,8 +66,8 @@ fn all_are_answered(state: &mut State, meant: DrainRequester, by: String, now: M
 
 /// Answers a request that an order covers, whenever the request comes.
 pub(crate) fn pursue(state: &mut State, context: &mut StepContext<'_>) {
-    state.forcing.expire(&state.requests, context.now);
-    if !state.is_forced() && state.forcing.next_covered(&state.requests).is_some() {
+    state.orders.expire(&state.requests, context.now);
+    if !state.is_forced() && state.orders.next_covered(&state.requests).is_some() {
         enter(state, context);
     }
 }
@@ -77,12 +77,12 @@ pub(crate) fn pursue(state: &mut State, context: &mut StepContext<'_>) {
 pub(crate) fn step(state: &mut State, now: Moment) -> Next {
     let is_told = |request: &Request| request.answer == Answer::Forced;
     let is_unseen =
-        state.forcing.complete.is_none() && !state.requests.is_empty() && !state.requests.iter().any(is_told);
-    let is_next = state.forcing.next_covered(&state.requests).is_some();
+        state.orders.complete.is_none() && !state.requests.is_empty() && !state.requests.iter().any(is_told);
+    let is_next = state.orders.next_covered(&state.requests).is_some();
     if is_next || (now < state.forced_answer_over() && !is_unseen) {
         return Next::Stay;
     }
-    state.forcing.spend();
+    state.orders.spend();
     if state.requests.next_unanswered().is_some() {
         // Who was answered by a drain before is drained for again: nothing looks after that answer meanwhile.
         Next::BeginAnew

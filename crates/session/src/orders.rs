@@ -18,7 +18,7 @@ use crate::requests::{ANSWERED, Answer, Request, Requests};
 /// The orders that are pending or in effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Forcing {
+pub struct Orders {
     /// An order that is recorded; its file is being renamed.
     pub pending: Option<Order>,
     /// An order of COMPLETE, for requests that exist or may still come.
@@ -74,7 +74,7 @@ pub(crate) fn is_meant(meant: DrainRequester, requester: DrainRequester) -> bool
     meant == DrainRequester::None || meant == requester
 }
 
-impl Forcing {
+impl Orders {
     /// True if this requester's requests are answered without a drain.
     pub(crate) fn covers(&self, requester: DrainRequester) -> bool {
         let by_force = self.complete.as_ref().is_some_and(|forced| is_meant(forced.requester, requester));
