@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use runtime::{AgentFlags, Stop, error_chain, logs};
 use schemas::Agent;
 
-use crate::screen;
+use kubectl_ebb::screen;
 
 /// Runs the agent until it is asked to stop. Exit code 0 after a stop, 1 if it could not start or go on, 2 for a bad
 /// flag.

@@ -3,28 +3,29 @@
 mod help;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use kubectl_ebb::cli::{COMPLETE, called_as, levels};
+use kubectl_ebb::completion::CompleteArguments;
+use kubectl_ebb::cordon::CordonArguments;
+use kubectl_ebb::drain::DrainArguments;
 use runtime::AgentFlags;
 use schemas::Agent;
 
 use crate::cancel::CancelArguments;
 use crate::commands::CommandsArguments;
-use crate::completion::{CompleteArguments, CompletionArguments};
+use crate::completion::CompletionArguments;
 use crate::config::ConfigArguments;
-use crate::cordon::CordonArguments;
-use crate::drain::DrainArguments;
 use crate::force::ForceArguments;
 use crate::freeze::{FreezeArguments, UnfreezeArguments};
 use crate::operation::OperationArguments;
 use crate::parent::{ChildArguments, RunArguments};
-use crate::plan::PlanArguments;
+use crate::plan::DevicePlanArguments;
 use crate::request::RequestArguments;
 use crate::slots::SlotsArguments;
 use crate::topic::TopicArguments;
-use crate::uncordon::UncordonArguments;
+use crate::uncordon::DeviceUncordonArguments;
 use crate::update::UpdateArguments;
 
 /// Agents that make sure that a clustered edge node is drained before it goes down.
@@ -49,7 +50,7 @@ pub(crate) enum Command {
     Status(StatusArguments),
     /// Show what a drain of nodes, or of this device's node, would do now and what would block it; changes nothing
     #[command(args_override_self = true)]
-    Plan(PlanArguments),
+    Plan(DevicePlanArguments),
     /// Cordon nodes and evict their pods, as `kubectl drain` does
     #[command(args_override_self = true)]
     Drain(Box<DrainArguments>),
@@ -58,7 +59,7 @@ pub(crate) enum Command {
     Cordon(CordonArguments),
     /// Mark nodes as schedulable
     #[command(args_override_self = true)]
-    Uncordon(UncordonArguments),
+    Uncordon(DeviceUncordonArguments),
     /// Drain this node, then reboot the device; --cancel takes it back
     Reboot(OperationArguments),
     /// Drain this node, then stop its applications; the device stays up
@@ -138,23 +139,8 @@ pub(crate) struct DemoArguments {
     pub(crate) pods: u16,
 }
 
-/// Name of the link that makes the binary a plugin of kubectl.
-const PLUGIN: &str = "kubectl-ebb";
-
-/// Hidden verb that answers a TAB, with the name that cobra gives it.
-const COMPLETE: &str = "__complete";
-
-/// Name of the link that kubectl asks what completes the words after `kubectl ebb`.
-const PLUGIN_COMPLETE: &str = "kubectl_complete-ebb";
-
-/// Verbs that imitate kubectl's. Like kubectl they exit with 1 for invalid arguments.
-const KUBECTL_VERBS: [&str; 4] = ["drain", "cordon", "uncordon", "plan"];
-
 /// Parses the arguments; the first is the name under which the program was called.
-pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error> {
-    if called_as(&arguments) == Some(PLUGIN_COMPLETE) {
-        arguments.insert(1, COMPLETE.into());
-    }
+pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
     if let Some((link, agent)) = called_as(&arguments).and_then(|link| Some((link, Agent::from_name(link)?)))
     {
         let definition = of_agent(agent, link);
@@ -166,17 +152,7 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Command, clap::Error
             Agent::Baseos => Command::Baseos(flags),
         });
     }
-    let is_plugin = called_as(&arguments) == Some(PLUGIN);
-    let mut definition = definition(called_as(&arguments));
-    let verb = arguments.get(1).and_then(|verb| verb.to_str());
-    let is_of_device = |verb: &&str| {
-        is_plugin && !help::CLUSTER.contains(verb) && definition.find_subcommand(verb).is_some()
-    };
-    if let Some(verb) = verb.filter(is_of_device) {
-        let text = format!("{verb} is about the device on which it runs: type `ebb {verb}` there");
-        return Err(definition.error(ErrorKind::InvalidSubcommand, text));
-    }
-    let matches = definition.try_get_matches_from(levels(arguments))?;
+    let matches = definition().try_get_matches_from(levels(arguments))?;
     Cli::from_arg_matches(&matches).map(|cli| cli.command)
 }
 
@@ -186,53 +162,9 @@ fn of_agent(agent: Agent, link: &str) -> clap::Command {
     verb.bin_name(link).display_name(link).version(env!("CARGO_PKG_VERSION")).max_term_width(100)
 }
 
-/// Exit code for invalid arguments.
-pub(crate) fn usage_code(arguments: &[OsString]) -> u8 {
-    if is_kubectl_verb(arguments) { 1 } else { 2 }
-}
-
-/// The definition of all verbs and flags. Its help texts name the program as it was called.
-pub(crate) fn definition(called_as: Option<&str>) -> clap::Command {
-    let is_plugin = called_as == Some(PLUGIN);
-    let definition = help::grouped(Cli::command(), is_plugin);
-    if is_plugin { definition.bin_name("kubectl ebb") } else { definition }
-}
-
-/// Joins kubectl's `-v 2`, `-v2` and `--v 2` into `-v=2`. Our `-v` has an optional value, so clap accepts it only with
-/// `=`.
-fn levels(arguments: Vec<OsString>) -> Vec<OsString> {
-    if !is_kubectl_verb(&arguments) {
-        return arguments;
-    }
-    let is_level = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let mut joined: Vec<OsString> = Vec::with_capacity(arguments.len());
-    let mut is_literal = false;
-    for argument in arguments {
-        let text = argument.to_str().filter(|_| !is_literal);
-        is_literal |= text == Some("--");
-        let before = joined.last().and_then(|last| last.to_str());
-        match text {
-            Some(level) if is_level(level) && matches!(before, Some("-v" | "--v")) => {
-                let level = format!("-v={level}");
-                joined.pop();
-                joined.push(level.into());
-            }
-            Some(text) if text.strip_prefix("-v").is_some_and(is_level) => {
-                joined.push(format!("-v={}", text.trim_start_matches("-v")).into());
-            }
-            Some(_) | None => joined.push(argument),
-        }
-    }
-    joined
-}
-
-fn is_kubectl_verb(arguments: &[OsString]) -> bool {
-    let verb = arguments.get(1).and_then(|verb| verb.to_str());
-    verb.is_some_and(|verb| KUBECTL_VERBS.contains(&verb))
-}
-
-fn called_as(arguments: &[OsString]) -> Option<&str> {
-    arguments.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str())
+/// The definition of all verbs and flags.
+pub(crate) fn definition() -> clap::Command {
+    help::grouped(Cli::command())
 }
 
 #[cfg(test)]
@@ -244,26 +176,6 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn the_level_of_a_log_is_read_as_kubectl_reads_it() {
-        for (given, expected) in [
-            ("ebb drain -v n", Some(None)),
-            ("ebb drain n -v", Some(None)),
-            ("ebb drain n --verbose", Some(None)),
-            ("ebb drain n -v=2", Some(Some(2))),
-            ("ebb drain -v 0 n", Some(Some(0))),
-            ("ebb drain -v4 n", Some(Some(4))),
-            ("ebb drain --v 4 n", Some(Some(4))),
-            ("ebb drain --v=4 n -n x --namespace=y --request-timeout=30s", Some(Some(4))),
-            ("ebb drain n -- 4", None),
-        ] {
-            let Command::Drain(drain) = parse(given.split(' ').map(OsString::from).collect()).unwrap() else {
-                panic!("{given}");
-            };
-            assert_eq!((drain.own.verbose, drain.nodes.nodes[0].as_str()), (expected, "n"), "{given}");
-        }
     }
 
     /// What a help says can be typed as it stands.
@@ -288,7 +200,6 @@ mod tests {
             assert!(of(&[&path, "status"]).is_err(), "{link} has no verbs");
         }
         assert!(matches!(of(&["/usr/bin/ebb", "status"]), Ok(Command::Status(_))));
-        assert!(matches!(of(&["kubectl_complete-ebb", ""]), Ok(Command::Complete(_))));
         assert!(of(&[]).is_err());
     }
 }

@@ -8,7 +8,7 @@ use schemas::{CommandLine, CommandState, Operation, Source};
 use serde::Serialize;
 
 use crate::operator::OperatorFlags;
-use crate::screen::{self, table};
+use kubectl_ebb::screen::{self, table};
 
 /// Arguments of `ebb commands`.
 #[derive(Args, Debug)]

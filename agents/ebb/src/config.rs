@@ -12,7 +12,7 @@ use runtime::settings::{Origin, Problem, load, settings_files};
 use runtime::{AgentFlags, Loaded};
 use schemas::{Agent, ConfigItemValueMap, NodeDrainReport, agent};
 
-use crate::screen;
+use kubectl_ebb::screen;
 
 /// Exit code for an invalid flag, the same as an agent's.
 const BAD_FLAG: u8 = 2;

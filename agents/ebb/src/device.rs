@@ -11,8 +11,8 @@ use runtime::settings::load;
 use runtime::{AgentFlags, Settings, boot};
 use schemas::{ConfigItemValueMap, EdgeNodeInfo, agent};
 
-use crate::kubectl::nodes::below;
-use crate::screen;
+use kubectl_ebb::kubectl::nodes::below;
+use kubectl_ebb::screen;
 
 /// The settings of this device's agents.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Device {
     /// # Errors
     /// There is no kubeconfig, or it is broken.
     pub(crate) async fn reach(&self, verb: &str) -> anyhow::Result<Cluster> {
-        let candidates = below(&self.root).collect();
+        let candidates = below(self.root.path()).collect();
         let search =
             Search::with_environment(self.settings.cluster.kubeconfig.clone(), candidates).distrusting();
         Ok(connect(&search, verb).await?.cluster)

@@ -19,7 +19,7 @@ use schemas::{Agent, DrainOrder, DrainOverride, DrainRequester, DrainStatus, age
 use serde::Serialize;
 
 use crate::operator::{OperatorFlags, journal, reason};
-use crate::screen;
+use kubectl_ebb::screen;
 
 use delete_pods::DeletePodsArguments;
 use result::OrderResult;
@@ -131,7 +131,8 @@ fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<OrderResult> {
     let before = peers::report(root);
     write(&mut file, order)?;
     drop(lock);
-    let result = crate::in_runtime(async { Ok(result::wait(root, order, &file, before.as_ref()).await) })?;
+    let result =
+        kubectl_ebb::in_runtime(async { Ok(result::wait(root, order, &file, before.as_ref()).await) })?;
     let trouble = || absence(root).or_else(|| hang(root));
     if result.taken == Taken::Not
         && let Some(trouble) = trouble()

@@ -89,7 +89,7 @@ pub(crate) fn run(operation: Operation, arguments: &OperationArguments) -> anyho
 pub(crate) fn cancel(kind: Kind, why: &str, place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let (source, operation) = kind;
-    let taken = crate::in_runtime(take_back(&root, kind, why))?;
+    let taken = kubectl_ebb::in_runtime(take_back(&root, kind, why))?;
     record(&root, kind, taken.counter, "taken back", why);
     let whose = if source == OPERATOR { String::new() } else { format!(" of {source}") };
     let text = format!("{operation} {}{whose}{}", taken.counter, because(why));
@@ -127,7 +127,7 @@ fn order(
 ) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
     let kind = (OPERATOR, operation);
-    let (given, report) = crate::in_runtime(async {
+    let (given, report) = kubectl_ebb::in_runtime(async {
         let given = give(&root, operation, options, why).await?;
         record(&root, kind, given.command.counter, "commanded", why);
         let is_begun =

@@ -15,7 +15,7 @@ use runtime::peers::{has_zedkube, user_name};
 use schemas::{Agent, agent};
 use serde::Serialize;
 
-use crate::screen;
+use kubectl_ebb::screen;
 
 /// Longest reason in characters: it goes into a topic and into one line of a log.
 const LONGEST_REASON: usize = 500;

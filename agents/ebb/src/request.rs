@@ -17,8 +17,8 @@ use schemas::{
 use serde::Serialize;
 
 use crate::operator::{OperatorFlags, journal, reason};
-use crate::screen;
-use crate::waiting::Interrupts;
+use kubectl_ebb::interrupts::Interrupts;
+use kubectl_ebb::screen;
 
 /// Interval of checks whether zedkube runs: a change of its lock makes no event.
 const LOOK_AT_LOCK: Duration = Duration::from_secs(2);
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
         ),
     );
     if arguments.wait {
-        return crate::in_runtime(follow(&root, &request, &arguments.place));
+        return kubectl_ebb::in_runtime(follow(&root, &request, &arguments.place));
     }
     let line = format!(
         "drain requested ({}): zedkube drains this node and holds it drained until `ebb cancel` or the next boot, which \

@@ -16,8 +16,8 @@ use session::slot_survey::down_for;
 use text::one_line;
 
 use crate::device::Device;
-use crate::drain::span;
 use crate::operator::OperatorFlags;
+use kubectl_ebb::drain::span;
 use release::SlotOwner;
 
 /// Bytes of an annotation that are shown.
@@ -87,8 +87,10 @@ impl Common {
 /// Lists, releases or forgets slots. Exit code 1 if the slots cannot be read or changed, or if a slot is in use.
 pub(crate) fn run(arguments: &SlotsArguments) -> anyhow::Result<ExitCode> {
     match &arguments.verb {
-        Verb::List { common } => crate::in_runtime(list::run(common)),
-        Verb::Release { which, force, common } => crate::in_runtime(release::run(which, *force, common)),
+        Verb::List { common } => kubectl_ebb::in_runtime(list::run(common)),
+        Verb::Release { which, force, common } => {
+            kubectl_ebb::in_runtime(release::run(which, *force, common))
+        }
         Verb::Forget { place } => forget::run(place),
     }
 }

@@ -19,8 +19,8 @@ use serde::Serialize;
 
 use crate::cli::StatusArguments;
 use crate::operator::{missing_right, quoted};
-use crate::screen::Page;
 use crate::{freeze, screen};
+use kubectl_ebb::screen::Page;
 
 use head::Code;
 use times::Clock;

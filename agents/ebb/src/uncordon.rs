@@ -1,5 +1,4 @@
-//! `ebb uncordon NODE…`: `kubectl uncordon`, which keeps the cordon of a device's own drain. With `--self` this
-//! device's own node is uncordoned at once, without zedkube's health gate.
+//! `ebb uncordon NODE…`, and with `--self` this device's own node: it is uncordoned at once, without zedkube's health gate.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,104 +7,42 @@ use anyhow::bail;
 use clap::Args;
 use cluster::{Cluster, Uncordoned, give_back_slot, uncordon, uncordon_any};
 use drain::view::NodeView;
+use kubectl_ebb::kubectl::{DryRun, is_on};
+use kubectl_ebb::screen;
+use kubectl_ebb::uncordon::{UncordonArguments, refuse_server};
 use pubsub::Root;
 use runtime::{AgentFlags, peers};
 use schemas::agent::ZEDKUBE;
 use text::one_line;
 
 use crate::device::Device;
-use crate::kubectl::nodes::NodeArguments;
-use crate::kubectl::{DryRun, go_bool, is_on};
 use crate::operator::journal;
-use crate::screen;
 
 /// Bytes of another owner's text that are shown.
 const MOST_BYTES: usize = 200;
 
 /// Arguments of `ebb uncordon`.
 #[derive(Args, Debug)]
-#[expect(
-    clippy::option_option,
-    reason = "clap's form of pflag's switches: absent, `--force`, `--force=false`"
-)]
-pub(crate) struct UncordonArguments {
+#[command(mut_arg("force", |flag| flag.help(FORCE)))]
+pub(crate) struct DeviceUncordonArguments {
     #[command(flatten)]
-    nodes: NodeArguments,
+    of_nodes: UncordonArguments,
     #[command(flatten)]
     own: OwnNode,
-    /// Also lift the cordon of a device's own drain; with --self also the cordon of another owner, and even while a
-    /// drain is requested
-    #[arg(long, value_name = "BOOL", require_equals = true, value_parser = go_bool)]
-    force: Option<Option<bool>>,
 }
 
-/// Uncordons the nodes. If a node cannot or should not be uncordoned, it is named, the others go on, and the exit code
-/// is 1.
-pub(crate) fn run(arguments: &UncordonArguments) -> anyhow::Result<ExitCode> {
-    let mode = arguments.nodes.dry_run.mode;
-    if arguments.own.is_meant {
-        refuse_server(mode)?;
-        let (kubeconfig, force) = (arguments.nodes.kubeconfig.clone(), is_on(arguments.force));
-        return crate::in_runtime(run_own(&arguments.own, kubeconfig, force, mode));
+const FORCE: &str = "Also lift the cordon of a device's own drain; with --self also the cordon of another owner, and even while \
+                     a drain is requested";
+
+/// Uncordons the nodes, or this device's own.
+pub(crate) fn run(arguments: &DeviceUncordonArguments) -> anyhow::Result<ExitCode> {
+    let UncordonArguments { nodes, force } = &arguments.of_nodes;
+    if !arguments.own.is_meant {
+        return kubectl_ebb::uncordon::run(&arguments.of_nodes);
     }
-    let chosen = arguments.nodes.chosen("uncordon")?;
+    let mode = nodes.dry_run.mode;
     refuse_server(mode)?;
-    crate::in_runtime(async {
-        let (cluster, nodes) = arguments.nodes.find("uncordon", &chosen).await?;
-        let mut code = ExitCode::SUCCESS;
-        for node in &nodes {
-            match one(&cluster, node, is_on(arguments.force), mode).await {
-                Ok(already) => {
-                    screen::line(&format!("node/{} {already}uncordoned{}", node.name, mode.suffix()));
-                }
-                Err(why) => {
-                    screen::say(&format!("error: unable to uncordon node {:?}: {why}", node.name));
-                    code = ExitCode::FAILURE;
-                }
-            }
-        }
-        Ok(code)
-    })
-}
-
-fn refuse_server(mode: DryRun) -> anyhow::Result<()> {
-    if mode == DryRun::Server {
-        bail!("--dry-run=server is not supported here: use --dry-run=client");
-    }
-    Ok(())
-}
-
-/// Uncordons one node. Returns `already ` if it was not cordoned.
-async fn one(cluster: &Cluster, node: &NodeView, force: bool, mode: DryRun) -> Result<&'static str, String> {
-    if !force && node.is_cordoned_by(ZEDKUBE) {
-        return Err(format!(
-            "{ZEDKUBE} on the device has cordoned it: a drain is under way there, or a reboot or update is pending \
-             (`ebb status` on the device says which). Cancel that, or add --force: pods may then come to a node that \
-             goes down"
-        ));
-    }
-    let already = |is_cordoned| if is_cordoned { "" } else { "already " };
-    if mode != DryRun::None {
-        return Ok(already(node.cordoned));
-    }
-    match uncordon_any(cluster, &node.name).await {
-        Ok(Uncordoned::Changed) => Ok(already(true)),
-        Ok(Uncordoned::AnnotationsStay) => {
-            screen::say(&format!(
-                "Warning: the annotations of the old cordon stay on node/{}: an admission policy refused to remove them",
-                node.name
-            ));
-            Ok(already(true))
-        }
-        Ok(
-            Uncordoned::AlreadySchedulable
-            | Uncordoned::AnnotationRemoved
-            | Uncordoned::StaysCordoned
-            | Uncordoned::NotOurs,
-        ) => Ok(already(false)),
-        Ok(Uncordoned::NodeGone) => Err("it does not exist any more".to_owned()),
-        Err(failure) => Err(failure.to_string()),
-    }
+    kubectl_ebb::in_runtime(run_own(&arguments.own, nodes.kubeconfig.clone(), is_on(*force), mode))
 }
 
 /// Flags that choose other nodes or another cluster, so they conflict with --self.

@@ -216,7 +216,7 @@ fn after_revert(root: &Root, config: &BaseOsConfig) -> anyhow::Result<BaseOsHold
     };
     let is_gone = |hold: &BaseOsHold| hold.state == BaseOsHoldState::Idle;
     let folder = root.folder::<BaseOsHold>(agent::BASEOSMGR, Persistence::Volatile);
-    crate::in_runtime(async {
+    kubectl_ebb::in_runtime(async {
         let gone = until([folder], SOON, || Some(read()).filter(is_gone)).await;
         Ok(gone.unwrap_or_else(read))
     })

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::Path;
 
+use cluster::kubeconfig::KUBELETS;
 use pubsub::Root;
 
 /// systemd units that run a kubelet.
@@ -18,16 +19,6 @@ const UNITS: [&str; 6] = [
     "snap.microk8s.daemon-kubelite.service",
 ];
 
-/// The kubelet's own kubeconfigs: k3s, RKE2, kubeadm. They give no rights on other nodes.
-pub const KUBELET_KUBECONFIGS: [&str; 3] = [
-    "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
-    "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
-    "/etc/kubernetes/kubelet.conf",
-];
-
-/// An administrator's kubeconfig of k3s: first EVE's place, then k3s' own.
-pub const ADMINISTRATOR_KUBECONFIGS: [&str; 2] = ["/run/.kube/k3s/k3s.yaml", "/etc/rancher/k3s/k3s.yaml"];
-
 /// Programs that are a kubelet or contain one, as named in `/proc/PID/comm`.
 const PROGRAMS: [&str; 8] =
     ["kubelet", "kubelite", "k3s", "k3s-server", "k3s-agent", "rke2", "rke2-server", "rke2-agent"];
@@ -37,7 +28,7 @@ const MOST_ENTRIES: usize = 10_000;
 
 /// True if there is an enabled unit, a kubelet's kubeconfig, or a live process. Reads folders and small files.
 pub(crate) fn is_at_home(root: &Root) -> bool {
-    KUBELET_KUBECONFIGS.iter().any(|path| root.join(path).is_file())
+    KUBELETS.iter().any(|path| root.join(path).is_file())
         || is_enabled(&root.join("/etc/systemd/system"))
         || is_running(&root.join("/proc"))
 }

@@ -25,7 +25,6 @@ mod shown_time;
 mod slots;
 mod tokens;
 
-pub use kubelet::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
 pub use nodes::identity;
 use pubsub::PublishError;
 use runtime::{AgentContext, Stop};

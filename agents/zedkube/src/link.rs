@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use cluster::kubeconfig::Search;
+use cluster::kubeconfig::{ADMINISTRATORS, KUBELETS, Search};
 use cluster::{ApiFailure, Cluster, Connection, Pace, TokenFile, cluster_uid, connect};
 use drain::Moment;
 use pubsub::Root;
@@ -12,8 +12,6 @@ use session::Event;
 use session::elsewhere::refusal;
 use session::event::CallError;
 use tokio::sync::{Mutex, mpsc, watch};
-
-use crate::kubelet::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
 
 /// After a failed connect, callers get the same failure for this long. Otherwise each of them would wait for a hanging
 /// credential plugin in turn.
@@ -68,7 +66,7 @@ impl Link {
     /// Creates it; nothing is read or sent yet.
     pub(crate) fn new(root: &Root, settings: &Settings) -> Self {
         // A server of k3s has both: the kubelet's come first, because they cannot change other nodes.
-        let candidates = KUBELET_KUBECONFIGS.iter().chain(&ADMINISTRATOR_KUBECONFIGS);
+        let candidates = KUBELETS.iter().chain(&ADMINISTRATORS);
         let candidates = candidates.map(|path| root.join(path)).collect();
         let search = Search::with_environment(settings.cluster.kubeconfig.clone(), candidates).distrusting();
         Self {

@@ -28,6 +28,16 @@ use trust::Trust;
 /// A proxy that is never used: it keeps kube from reading one from the environment.
 const UNUSED_PROXY: &str = "http://unused.invalid";
 
+/// The kubelet's own kubeconfigs: k3s, RKE2, kubeadm. They give no rights on other nodes.
+pub const KUBELETS: [&str; 3] = [
+    "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
+    "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
+    "/etc/kubernetes/kubelet.conf",
+];
+
+/// An administrator's kubeconfig of k3s: first EVE's place, then k3s' own.
+pub const ADMINISTRATORS: [&str; 2] = ["/run/.kube/k3s/k3s.yaml", "/etc/rancher/k3s/k3s.yaml"];
+
 /// The places to search for a kubeconfig, in this order. The first one that exists is used even if it is broken, because
 /// the next one might lead to another cluster.
 #[derive(Clone, Debug, Default)]

@@ -1,10 +1,6 @@
-//! The first page of the help: the verbs by whom they are for, examples, exit codes. As a plugin of kubectl only the verbs
-//! about a cluster are there.
+//! The first page of the help: the verbs by whom they are for, examples, exit codes.
 
 use clap::Command;
-
-/// Verbs about the nodes of a cluster, for a person with a kubeconfig.
-pub(super) const CLUSTER: &[&str] = &["plan", "drain", "cordon", "uncordon", "completion"];
 
 /// The groups of the help, each with its verbs.
 const GROUPS: [(&str, &[&str]); 4] = [
@@ -15,7 +11,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "unfreeze", "force", "slots", "config",
         ],
     ),
-    ("In a cluster, with a kubeconfig", CLUSTER),
+    ("In a cluster, with a kubeconfig", &["plan", "drain", "cordon", "uncordon", "completion"]),
     ("Agents", &["zedkube", "device-op", "nodeagent", "baseos", "run"]),
     ("To look inside, and to try", &["topic", "demo"]),
 ];
@@ -27,18 +23,12 @@ Examples:
   ebb plan NODE --ignore-daemonsets   what this drain would do, and what would block it
   ebb drain NODE --ignore-daemonsets  as kubectl drain, with a reason for every wait";
 
-const PLUGIN_EXAMPLES: &str = "\
-Examples:
-  kubectl ebb plan NODE --ignore-daemonsets   what this drain would do, and what would block it
-  kubectl ebb drain NODE --ignore-daemonsets  as kubectl drain, with a reason for every wait
-  kubectl ebb uncordon NODE                   the node takes pods again";
-
 const CODES: &str = "\
 Exit codes: 0 done; 1 refused or failed; 2 invalid arguments (1 for drain, cordon, uncordon and plan, as kubectl);
   130 after Ctrl-C. `ebb status` has its own: see `ebb status --help`.";
 
 /// The definition with the verbs in groups.
-pub(super) fn grouped(definition: Command, is_plugin: bool) -> Command {
+pub(super) fn grouped(definition: Command) -> Command {
     let line = |verb: &Command| {
         let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
         format!("  {:<11} {about}\n", verb.get_name())
@@ -47,11 +37,9 @@ pub(super) fn grouped(definition: Command, is_plugin: bool) -> Command {
         let lines = verbs.iter().filter_map(|verb| definition.find_subcommand(verb)).map(line);
         format!("{heading}:\n{}\n", lines.collect::<String>())
     };
-    let groups = GROUPS.iter().filter(|(_, verbs)| !is_plugin || *verbs == CLUSTER);
-    let text: String = groups.map(group).collect();
-    let examples = if is_plugin { PLUGIN_EXAMPLES } else { EXAMPLES };
+    let text: String = GROUPS.iter().map(group).collect();
     let template = format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{text}Options:\n{{options}}\n\n{examples}\n\n{CODES}\n"
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{text}Options:\n{{options}}\n\n{EXAMPLES}\n\n{CODES}\n"
     );
     definition.help_template(template)
 }

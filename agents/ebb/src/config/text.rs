@@ -3,7 +3,7 @@
 use runtime::Loaded;
 use runtime::settings::ShownSetting;
 
-use crate::screen::table;
+use kubectl_ebb::screen::table;
 
 /// Lines of `ebb config show`: problems, then settings, then rules.
 pub(super) fn settings(loaded: &Loaded, running: &[String]) -> Vec<String> {

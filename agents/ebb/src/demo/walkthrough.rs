@@ -11,7 +11,7 @@ use schemas::{
 };
 
 use crate::demo::fixture::Fixture;
-use crate::screen;
+use kubectl_ebb::screen;
 
 /// Limit for the reboot to be recorded; later means a defect.
 const PATIENCE: Duration = Duration::from_mins(1);

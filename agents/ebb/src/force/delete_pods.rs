@@ -23,10 +23,11 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::device::Device;
-use crate::drain::owner;
 use crate::operator::{journal, reason};
-use crate::screen;
-use crate::waiting::{Interrupt, Interrupts, SOON};
+use crate::waiting::SOON;
+use kubectl_ebb::drain::owner;
+use kubectl_ebb::interrupts::{Interrupt, Interrupts};
+use kubectl_ebb::screen;
 
 /// Limit for the answers to all deletions together. An API server that is away or busy is asked again until then.
 const LONGEST: Duration = Duration::from_mins(1);
@@ -78,7 +79,7 @@ impl<'a> From<&'a PodFate> for PodDocument<'a> {
 /// Deletes the pods and prints the result of each. Exit code 1 if a pod that has to leave was not deleted.
 pub(super) fn run(arguments: &DeletePodsArguments) -> anyhow::Result<ExitCode> {
     let device = Device::read(&arguments.flags)?;
-    crate::in_runtime(async {
+    kubectl_ebb::in_runtime(async {
         let mut interrupts = Interrupts::watch().context("cannot watch signals")?;
         let cluster = device.reach("force-delete-pods").await?;
         let node = device.own_node(&cluster).await?;

@@ -10,7 +10,7 @@ use session::slot_survey::{is_in_use, survey};
 use text::one_line;
 
 use super::{Common, MOST_BYTES, node_of, node_state};
-use crate::screen::{self, table};
+use kubectl_ebb::screen::{self, table};
 
 /// Columns of the table.
 const HEAD: [&str; 5] = ["NODE", "SLOT", "BOOT", "RENEWAL", "NOW"];

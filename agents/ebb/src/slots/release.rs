@@ -13,9 +13,9 @@ use session::slot_survey::is_in_use;
 use session::slots::is_out_for;
 
 use super::{Common, node_of, node_state};
-use crate::kubectl::nodes::node_name;
 use crate::operator::journal;
-use crate::screen;
+use kubectl_ebb::kubectl::nodes::node_name;
+use kubectl_ebb::screen;
 
 /// The slot to release.
 #[derive(Args, Debug)]

@@ -10,7 +10,7 @@ use super::head::{self, Trouble, operation};
 use super::times::Clock;
 use super::{AgentSeen, StatusView};
 use crate::force::left_words;
-use crate::screen::Page;
+use kubectl_ebb::screen::Page;
 
 /// Holders of slots that are named.
 const MOST_HOLDERS: usize = 5;

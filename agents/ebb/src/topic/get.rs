@@ -15,7 +15,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use super::{Device, TopicChoice, compact, listing, may_exist, refuse_large_fields};
-use crate::screen;
+use kubectl_ebb::screen;
 
 /// Limit for the publisher to send all its items.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ struct Line<'a> {
 pub(super) fn run(arguments: &GetArguments) -> anyhow::Result<ExitCode> {
     let place = arguments.which.place(&arguments.device.root())?;
     let read = if arguments.socket {
-        crate::in_runtime(by_socket(&place, PATIENCE))?
+        kubectl_ebb::in_runtime(by_socket(&place, PATIENCE))?
     } else {
         by_files(&place, arguments.key.as_ref())?
     };

@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use super::get::value_text;
 use super::{Device, TopicChoice, compact, listing, may_exist, refuse_large_fields};
-use crate::screen;
-use crate::waiting::{Interrupt, Interrupts};
+use kubectl_ebb::interrupts::{Interrupt, Interrupts};
+use kubectl_ebb::screen;
 
 /// Interval of checks for refused items: the subscription makes no event for them.
 const LOOK_AT_REFUSED: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &WatchArguments) -> anyhow::Result<ExitCode> {
     if arguments.via() == Via::Socket {
         refuse_large_fields(&place)?;
     }
-    crate::in_runtime(follow(arguments, &place))
+    kubectl_ebb::in_runtime(follow(arguments, &place))
 }
 
 async fn follow(arguments: &WatchArguments, place: &TopicPlace) -> anyhow::Result<ExitCode> {

@@ -191,8 +191,9 @@ async fn as_a_plugin_of_kubectl_it_says_so() -> Result<()> {
     }
     for (words, code, part) in [
         (&["--help"][..], 0, "kubectl ebb plan NODE"),
-        (&["reboot"], 2, "reboot is about the device on which it runs: type `ebb reboot` there"),
+        (&["status"], 2, "a verb about one device is typed on it: `ebb VERB`"),
         (&["nosuch"], 2, "unrecognized subcommand 'nosuch'"),
+        (&["plan"], 1, "USAGE: plan NODE [flags]"),
     ] {
         let output = std::process::Command::new(&plugin).args(words).output()?;
         let said = String::from_utf8([output.stdout, output.stderr].concat())?;

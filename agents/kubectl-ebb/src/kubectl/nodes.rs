@@ -2,24 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use cluster::kubeconfig::{Overrides, Search};
+use cluster::kubeconfig::{ADMINISTRATORS, KUBELETS, Overrides, Search};
 use cluster::{ApiFailure, Cluster, connect, get_node, list_nodes, list_nodes_selected};
 use drain::Selector;
 use drain::view::NodeView;
-use pubsub::Root;
-use zedkube::{ADMINISTRATOR_KUBECONFIGS, KUBELET_KUBECONFIGS};
 
 use super::{AskedDryRun, BARE_DRY_RUN, dry_run};
 use crate::screen;
 
 /// Arguments of every verb that is about nodes.
 #[derive(Args, Debug)]
-pub(crate) struct NodeArguments {
+pub struct NodeArguments {
     /// Nodes, each as NAME or node/NAME
     #[arg(value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
@@ -29,7 +27,7 @@ pub(crate) struct NodeArguments {
     /// Kubeconfig file; default: KUBECONFIG, then ~/.kube/config, then the files of k3s
     // clap's own parser of paths refuses an empty one.
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
-    pub(crate) kubeconfig: Option<PathBuf>,
+    pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig; default: its current context
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
@@ -46,7 +44,7 @@ pub(crate) struct NodeArguments {
         default_missing_value = BARE_DRY_RUN,
         value_parser = dry_run
     )]
-    pub(crate) dry_run: AskedDryRun,
+    pub dry_run: AskedDryRun,
     /// Return long lists in chunks of N objects; 0 = all objects at once
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub(crate) chunk_size: u32,
@@ -119,7 +117,7 @@ impl NodeArguments {
     }
 
     /// True if flags choose a cluster, or a person, by the parts of a kubeconfig.
-    pub(crate) fn chooses_cluster(&self) -> bool {
+    pub fn chooses_cluster(&self) -> bool {
         self.overrides() != Overrides::default()
     }
 
@@ -213,7 +211,7 @@ impl std::fmt::Display for Missing {
 impl std::error::Error for Missing {}
 
 /// The node name in `NAME`, `node/NAME`, `nodes/NAME` or `no/NAME`; the letter case of the kind does not matter.
-pub(crate) fn node_name(argument: &str) -> anyhow::Result<String> {
+pub fn node_name(argument: &str) -> anyhow::Result<String> {
     let is_node = |kind: &str| ["node", "nodes", "no"].iter().any(|name| kind.eq_ignore_ascii_case(name));
     match argument.split_once('/') {
         None if argument.is_empty() => bail!("the name of a node is empty"),
@@ -235,14 +233,14 @@ pub(crate) fn node_name(argument: &str) -> anyhow::Result<String> {
 async fn reach(kubeconfig: Option<PathBuf>, overrides: Overrides, verb: &str) -> Result<Cluster, ApiFailure> {
     let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let own = home.map(|home| home.join(".kube/config"));
-    let candidates = own.into_iter().chain(below(&Root::new("/"))).collect();
+    let candidates = own.into_iter().chain(below(Path::new("/"))).collect();
     let search = Search::with_environment(kubeconfig, candidates).choosing(overrides);
     Ok(connect(&search, verb).await?.cluster)
 }
 
 /// Kubeconfig files below a root folder, for a verb about nodes: first those of an administrator, then the kubelet's.
-pub(crate) fn below(root: &Root) -> impl Iterator<Item = PathBuf> {
-    ADMINISTRATOR_KUBECONFIGS.into_iter().chain(KUBELET_KUBECONFIGS).map(|path| root.join(path))
+pub fn below(root: &Path) -> impl Iterator<Item = PathBuf> {
+    ADMINISTRATORS.into_iter().chain(KUBELETS).map(|path| root.join(path.trim_start_matches('/')))
 }
 
 #[cfg(test)]

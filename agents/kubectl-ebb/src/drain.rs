@@ -25,13 +25,14 @@ use futures::FutureExt;
 use futures::future::select_all;
 use runtime::clock::boot_millis;
 
-pub(crate) use ending::{names, span};
-pub(crate) use options::{DrainArguments, owner};
+pub(crate) use ending::names;
+pub use ending::span;
+pub use options::{DrainArguments, owner};
 pub(crate) use reporter::judged;
 
+use crate::interrupts::{Interrupt, Interrupts};
 use crate::kubectl::DryRun;
 use crate::screen::{self, Print, Screen};
-use crate::waiting::{Interrupt, Interrupts};
 use document::{Document, of_job};
 use job::{Change, Job};
 use options::Options;
@@ -42,8 +43,8 @@ use reporter::{NodeReporter, ReportStyle};
 const REFRESH: Duration = Duration::from_secs(1);
 
 /// Drains the nodes. Exit code 0 when all nodes are drained, 130 after Ctrl-C, else 1.
-pub(crate) fn run(arguments: &DrainArguments) -> anyhow::Result<ExitCode> {
-    let options = Options::from(arguments)?;
+pub fn run(arguments: &DrainArguments) -> anyhow::Result<ExitCode> {
+    let options = Options::from("drain", arguments)?;
     crate::in_runtime(async {
         let mut interrupts = Interrupts::watch()?;
         let found = tokio::select! {

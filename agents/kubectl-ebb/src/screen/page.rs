@@ -20,7 +20,7 @@ const FIELD: usize = 9;
 
 /// Lines of limited width and number.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub struct Page {
     lines: Vec<String>,
     rows: Option<usize>,
     columns: usize,
@@ -28,25 +28,25 @@ pub(crate) struct Page {
 
 impl Page {
     /// A page that fits into the terminal; with `is_whole` nothing is left out, and only the width counts.
-    pub(crate) fn for_terminal(is_whole: bool) -> Self {
+    pub fn for_terminal(is_whole: bool) -> Self {
         let size = Term::stdout().size_checked();
         let (rows, columns) = size.map_or(USUAL, |(rows, columns)| (rows.into(), columns.into()));
         Self::new((!is_whole).then_some(rows), columns)
     }
 
     /// A page for a terminal with that many rows and columns; without rows nothing is left out.
-    pub(crate) fn new(rows: Option<usize>, columns: usize) -> Self {
+    pub fn new(rows: Option<usize>, columns: usize) -> Self {
         let rows = rows.map(|rows| rows.saturating_sub(ROWS_OF_SHELL).max(LEAST.0));
         Self { lines: Vec::new(), rows, columns: columns.max(LEAST.1) }
     }
 
     /// Adds a text that begins at the left edge.
-    pub(crate) fn line(&mut self, text: &str) {
+    pub fn line(&mut self, text: &str) {
         self.add("", text);
     }
 
     /// Adds a text with its name: `  do:    the text`.
-    pub(crate) fn field(&mut self, name: &str, text: &str) {
+    pub fn field(&mut self, name: &str, text: &str) {
         self.add(&format!("  {:width$}", format!("{name}:"), width = FIELD - 2), text);
     }
 
@@ -71,7 +71,7 @@ impl Page {
     }
 
     /// The lines of the page. What does not fit is counted in the last line, which names `all`, the command that shows it.
-    pub(crate) fn lines(mut self, all: &str) -> Vec<String> {
+    pub fn lines(mut self, all: &str) -> Vec<String> {
         if let Some(rows) = self.rows.filter(|rows| *rows < self.lines.len()) {
             let more = self.lines.len() - (rows - 1);
             self.lines.truncate(rows - 1);

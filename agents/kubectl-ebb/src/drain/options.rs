@@ -16,7 +16,7 @@ use crate::kubectl::{DryRun, go_bool, go_duration, is_on};
 
 /// Arguments of `ebb drain`.
 #[derive(Args, Debug)]
-pub(crate) struct DrainArguments {
+pub struct DrainArguments {
     #[command(flatten)]
     pub(crate) nodes: NodeArguments,
     #[command(flatten)]
@@ -159,9 +159,9 @@ pub(crate) struct Options {
 impl Options {
     /// # Errors
     /// Flags that contradict each other, and invalid values; in kubectl's words where kubectl has the same check.
-    pub(crate) fn from(arguments: &DrainArguments) -> anyhow::Result<Self> {
+    pub(crate) fn from(verb: &str, arguments: &DrainArguments) -> anyhow::Result<Self> {
         Ok(Self {
-            nodes: arguments.nodes.chosen("drain")?,
+            nodes: arguments.nodes.chosen(verb)?,
             policy: policy(arguments)?,
             dry_run: arguments.nodes.dry_run.mode,
             parallel: arguments.own.parallel.into(),
@@ -175,7 +175,7 @@ impl Options {
 }
 
 /// Owner of a cordon that is set on the command line: `ebb:<user>`, with the user's number if the user has no name.
-pub(crate) fn owner() -> String {
+pub fn owner() -> String {
     format!("ebb:{}", user())
 }
 

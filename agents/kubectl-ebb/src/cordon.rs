@@ -14,7 +14,7 @@ use crate::screen;
 
 /// Arguments of `ebb cordon`.
 #[derive(Args, Debug)]
-pub(crate) struct CordonArguments {
+pub struct CordonArguments {
     #[command(flatten)]
     nodes: NodeArguments,
     /// Reason, written into an annotation of the node
@@ -24,7 +24,7 @@ pub(crate) struct CordonArguments {
 
 /// Cordons the nodes. If one cannot be cordoned, it is named, the others are cordoned all the same, and the exit code
 /// is 1.
-pub(crate) fn run(arguments: &CordonArguments) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: &CordonArguments) -> anyhow::Result<ExitCode> {
     let chosen = arguments.nodes.chosen("cordon")?;
     let mode = arguments.nodes.dry_run.mode;
     crate::in_runtime(async {

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 pub(crate) use bars::Bar;
 use bars::Bars;
-pub(crate) use page::Page;
+pub use page::Page;
 
 /// Limit for printing the last line of an agent, if nothing reads its stderr.
 const SAY_LIMIT: Duration = Duration::from_millis(250);
@@ -86,14 +86,14 @@ impl Screen {
 /// Prints one line of data.
 ///
 /// A closed stdout (`ebb status | head -1`) is not an error.
-pub(crate) fn line(text: &str) {
+pub fn line(text: &str) {
     if let Err(error) = writeln!(io::stdout(), "{}", text::plain(text)) {
         tracing::debug!("cannot print: {error}");
     }
 }
 
 /// Prints a name and, behind a tab, what it means, if anything is said about it.
-pub(crate) fn described(name: &str, about: &str) {
+pub fn described(name: &str, about: &str) {
     let tab = if about.is_empty() { "" } else { "\t" };
     if let Err(error) = writeln!(io::stdout(), "{}{tab}{}", text::plain(name), text::plain(about)) {
         tracing::debug!("cannot print: {error}");
@@ -101,7 +101,7 @@ pub(crate) fn described(name: &str, about: &str) {
 }
 
 /// Prints lines of data.
-pub(crate) fn lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) {
+pub fn lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) {
     lines.into_iter().for_each(|text| line(text.as_ref()));
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) {
 ///
 /// # Errors
 /// The document cannot be written as JSON.
-pub(crate) fn json(document: &(impl Serialize + ?Sized)) -> anyhow::Result<()> {
+pub fn json(document: &(impl Serialize + ?Sized)) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(document).context("cannot write JSON")?;
     lines(text.lines().map(text::json));
     Ok(())
@@ -117,7 +117,7 @@ pub(crate) fn json(document: &(impl Serialize + ?Sized)) -> anyhow::Result<()> {
 
 /// Prints clap's answer (help, version, or an error about the arguments) on the right stream; `code` is the exit code
 /// for an error.
-pub(crate) fn answer(answer: &clap::Error, code: u8) -> ExitCode {
+pub fn answer(answer: &clap::Error, code: u8) -> ExitCode {
     if let Err(error) = answer.print() {
         tracing::debug!("cannot print: {error}");
     }
@@ -125,12 +125,12 @@ pub(crate) fn answer(answer: &clap::Error, code: u8) -> ExitCode {
 }
 
 /// Prints an error with its causes.
-pub(crate) fn complain(error: &anyhow::Error) {
+pub fn complain(error: &anyhow::Error) {
     say(&complaint(error));
 }
 
 /// Text of an error with its causes. kubectl's `Error from server` gets no prefix.
-pub(crate) fn complaint(error: &anyhow::Error) -> String {
+pub fn complaint(error: &anyhow::Error) -> String {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
     let text = causes.join(": ");
     if text.starts_with("Error from server") { text } else { format!("error: {text}") }
@@ -138,7 +138,7 @@ pub(crate) fn complaint(error: &anyhow::Error) -> String {
 
 /// Prints like [`say`], but gives up after 250 ms: an agent that was asked to stop must end even if nothing reads its
 /// stderr.
-pub(crate) fn say_soon(text: &str) {
+pub fn say_soon(text: &str) {
     let (done, printed) = std::sync::mpsc::channel();
     let text = text.to_owned();
     std::thread::spawn(move || {
@@ -148,16 +148,17 @@ pub(crate) fn say_soon(text: &str) {
     printed.recv_timeout(SAY_LIMIT).unwrap_or_default();
 }
 
-/// Prints one line for people on stderr.
-pub(crate) fn say(text: &str) {
-    if let Err(error) = writeln!(io::stderr(), "{}", text::plain(text)) {
+/// Prints one line for people on stderr, in one write: the agents of `ebb run` and their parent share it, and the line of
+/// one would end up in the middle of another's.
+pub fn say(text: &str) {
+    if let Err(error) = io::stderr().write_all(format!("{}\n", text::plain(text)).as_bytes()) {
         tracing::debug!("cannot print: {error}");
     }
 }
 
 /// The lines of a table: columns of equal width below their heads, two spaces apart, without blanks at the end of a
 /// line.
-pub(crate) fn table(head: &[&str], rows: &[impl AsRef<[String]>]) -> Vec<String> {
+pub fn table(head: &[&str], rows: &[impl AsRef<[String]>]) -> Vec<String> {
     let head: Vec<String> = head.iter().map(|&name| name.to_owned()).collect();
     let all = || std::iter::once(head.as_slice()).chain(rows.iter().map(AsRef::as_ref));
     let mut widths = vec![0; head.len()];

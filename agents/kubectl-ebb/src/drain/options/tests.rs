@@ -14,7 +14,7 @@ struct Program {
 fn options(flags: &str) -> Result<Options, String> {
     let words = ["drain", "edge-a"].into_iter().chain(flags.split_whitespace());
     let program = Program::try_parse_from(words).map_err(|error| error.to_string())?;
-    Options::from(&program.arguments).map_err(|error| error.to_string())
+    Options::from("drain", &program.arguments).map_err(|error| error.to_string())
 }
 
 fn policy_of(flags: &str) -> Policy {

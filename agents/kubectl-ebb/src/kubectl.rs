@@ -1,12 +1,13 @@
 //! Parts that the verbs which imitate kubectl's share: the choice of nodes, and flag values as kubectl reads them (Go's
 //! `strconv` and `time`, and kubectl's own `--dry-run`).
 
-pub(crate) mod nodes;
+pub mod nodes;
 
 use std::time::Duration;
 
+/// What a dry run asks the API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum DryRun {
+pub enum DryRun {
     /// No dry run: changes are made.
     #[default]
     None,
@@ -18,7 +19,7 @@ pub(crate) enum DryRun {
 
 impl DryRun {
     /// Text that kubectl appends to each line.
-    pub(crate) fn suffix(self) -> &'static str {
+    pub fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
             Self::Client => " (dry run)",
@@ -32,8 +33,9 @@ pub(crate) const BARE_DRY_RUN: &str = "\0";
 
 /// Value of `--dry-run`, and whether the flag was given in its old form, without a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AskedDryRun {
-    pub(crate) mode: DryRun,
+pub struct AskedDryRun {
+    /// The mode.
+    pub mode: DryRun,
     /// True for the old form: kubectl reads it as `client` and warns.
     pub(crate) is_bare: bool,
 }
@@ -62,13 +64,12 @@ pub(crate) fn dry_run(text: &str) -> Result<AskedDryRun, String> {
 }
 
 /// Value of a boolean flag as pflag has it: absent, `--x`, `--x=true`, `--x=false`.
-#[expect(clippy::option_option, reason = "clap's form of it")]
-pub(crate) fn is_on(switch: Option<Option<bool>>) -> bool {
+pub fn is_on(switch: Option<Option<bool>>) -> bool {
     switch.is_some_and(|value| value.unwrap_or(true))
 }
 
 /// Parses a boolean as Go's `strconv.ParseBool` does.
-pub(crate) fn go_bool(text: &str) -> Result<bool, String> {
+pub fn go_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),

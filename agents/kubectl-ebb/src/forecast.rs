@@ -19,7 +19,7 @@ const MOST_NAMES: usize = 3;
 
 /// Whose policy it is, and so what a person changes to permit more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Permits {
+pub enum Permits {
     /// The flags of the command.
     #[default]
     Flags,

@@ -186,7 +186,7 @@ pub(crate) fn names(pods: &[&PodId], most: usize) -> String {
 }
 
 /// A duration for people, in whole seconds: `45s`, `2m05s`, `1h02m`.
-pub(crate) fn span(span: Duration) -> String {
+pub fn span(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),
         seconds @ 60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
