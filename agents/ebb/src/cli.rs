@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use kubectl_ebb::cli::{COMPLETE, called_as, levels};
-use kubectl_ebb::completion::CompleteArguments;
+use kubectl_ebb::called::called_as;
+use kubectl_ebb::cli::{COMPLETE, CompleteArguments, levels};
 use kubectl_ebb::cordon::CordonArguments;
 use kubectl_ebb::drain::DrainArguments;
 use runtime::AgentFlags;

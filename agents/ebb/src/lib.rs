@@ -30,7 +30,8 @@ mod waiting;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use kubectl_ebb::cli::{is_plugin, usage_code};
+use kubectl_ebb::called::is_plugin;
+use kubectl_ebb::cli::usage_code;
 use kubectl_ebb::{exit_code, parse_aside, screen};
 use schemas::{Agent, Operation};
 

@@ -1,12 +1,11 @@
 //! The command line of the plugin.
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::completion::CompleteArguments;
+use crate::called::{PLUGIN_COMPLETE, called_as};
 use crate::cordon::CordonArguments;
 use crate::drain::DrainArguments;
 use crate::plan::PlanArguments;
@@ -43,11 +42,13 @@ pub enum Verb {
     Complete(CompleteArguments),
 }
 
-/// Name of the link that makes a program a plugin of kubectl.
-const PLUGIN: &str = "kubectl-ebb";
-
-/// Name of the link that kubectl asks what completes the words after `kubectl ebb`.
-const PLUGIN_COMPLETE: &str = "kubectl_complete-ebb";
+/// Arguments of the hidden verb that answers a TAB.
+#[derive(Args, Debug)]
+pub struct CompleteArguments {
+    /// The words that are typed; the last one is to be completed
+    #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+    pub(crate) words: Vec<String>,
+}
 
 /// Hidden verb that answers a TAB, with the name that cobra gives it.
 pub const COMPLETE: &str = "__complete";
@@ -62,16 +63,6 @@ Examples:
   kubectl ebb uncordon NODE                   the node takes pods again
 
 Exit codes: 0 done; 1 refused, failed or invalid arguments, as kubectl; 2 no such verb; 130 after Ctrl-C.";
-
-/// True if kubectl has called this program as its plugin.
-pub fn is_plugin(arguments: &[OsString]) -> bool {
-    matches!(called_as(arguments), Some(PLUGIN | PLUGIN_COMPLETE))
-}
-
-/// The name under which the program was called, without its folder.
-pub fn called_as(arguments: &[OsString]) -> Option<&str> {
-    arguments.first().map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str())
-}
 
 /// Parses the arguments of the plugin; the first is the name under which it was called.
 pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Verb, clap::Error> {

@@ -9,22 +9,14 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use clap::Arg;
 use clap::builder::ValueHint;
-use clap::{Arg, Args};
 
-use crate::cli::{self, Verb};
+use crate::cli::{self, CompleteArguments, Verb};
 use crate::screen;
 
 /// A person waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Arguments of the hidden verb that answers a TAB.
-#[derive(Args, Debug)]
-pub struct CompleteArguments {
-    /// The words that are typed; the last one is to be completed
-    #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
-    words: Vec<String>,
-}
 
 /// Prints what the last word may become in a command line of this definition. A failure prints nothing: nobody reads it
 /// between two words.

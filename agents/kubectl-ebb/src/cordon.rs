@@ -7,9 +7,8 @@ use cluster::cordon::{Marks, PriorCordon, cordon_marked};
 use cluster::{Cluster, CordonFailure, would_cordon};
 use drain::view::NodeView;
 
-use crate::drain::owner;
-use crate::kubectl::DryRun;
 use crate::kubectl::nodes::NodeArguments;
+use crate::kubectl::{DryRun, owner};
 use crate::screen;
 
 /// Arguments of `ebb cordon`.

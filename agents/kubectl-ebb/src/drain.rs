@@ -7,6 +7,7 @@
 pub(crate) mod document;
 mod dry_run;
 mod ending;
+pub(crate) mod forecast;
 mod job;
 pub(crate) mod options;
 mod panel;
@@ -25,10 +26,8 @@ use futures::FutureExt;
 use futures::future::select_all;
 use runtime::clock::boot_millis;
 
-pub(crate) use ending::names;
 pub use ending::span;
-pub use options::{DrainArguments, owner};
-pub(crate) use reporter::judged;
+pub use options::DrainArguments;
 
 use crate::interrupts::{Interrupt, Interrupts};
 use crate::kubectl::DryRun;

@@ -5,6 +5,13 @@ pub mod nodes;
 
 use std::time::Duration;
 
+use runtime::peers::user;
+
+/// Owner of a cordon that is set on the command line: `ebb:<user>`, with the user's number if the user has no name.
+pub fn owner() -> String {
+    format!("ebb:{}", user())
+}
+
 /// What a dry run asks the API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DryRun {

@@ -3,6 +3,7 @@
 //! `kubectl-ebb` is a plugin of kubectl with these verbs alone. The program `ebb` has them beside those of a device, and is
 //! the same plugin when it is called through a link of that name.
 
+pub mod called;
 pub mod cli;
 pub mod completion;
 pub mod cordon;
@@ -12,8 +13,6 @@ pub mod kubectl;
 pub mod plan;
 pub mod screen;
 pub mod uncordon;
-
-mod forecast;
 
 use std::ffi::OsString;
 use std::panic::resume_unwind;

@@ -16,9 +16,9 @@ use serde::Serialize;
 
 use crate::drain::DrainArguments;
 use crate::drain::document::{BlockedDocument, PodDocument, of_blocked, of_line};
+use crate::drain::forecast::Forecast;
+pub use crate::drain::forecast::Permits;
 use crate::drain::options::{Options, policy};
-use crate::forecast::Forecast;
-pub use crate::forecast::Permits;
 use crate::screen;
 
 /// Arguments of `ebb plan`.

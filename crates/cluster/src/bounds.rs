@@ -1,10 +1,19 @@
-//! Bounds of what is taken from a server: no answer may fill the memory, whatever sends it.
+//! Bounds of what is taken from a server: no answer may fill the memory, whatever sends it, and none is waited for without
+//! end.
 
 use std::fmt::{self, Debug, Write};
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use serde::de::{DeserializeOwned, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+
+/// Deadline of an ordinary call.
+pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Deadline of an eviction. The API server itself repeats conflicting writes for 10 s, and answers 504 after 34 s if
+/// etcd hangs (M1), so we wait for its answer.
+pub(crate) const EVICTION_DEADLINE: Duration = Duration::from_secs(35);
 
 /// Longest answer: a page of a list. 500 pods with long lists of containers are well below.
 pub(crate) const LONGEST_ANSWER: usize = 32 * 1024 * 1024;

@@ -20,6 +20,7 @@ use tower::timeout::TimeoutLayer;
 use tower::util::option_layer;
 
 use crate::bound_token::TokenFile;
+use crate::bounds::{CALL_DEADLINE, EVICTION_DEADLINE};
 use crate::clock::boot_time;
 use crate::connections::Connections;
 use crate::credentials::{self, Tokens};
@@ -30,7 +31,7 @@ use crate::operation::Operation;
 use crate::pace::LONGEST_PAGE;
 use crate::pinned::Pinned;
 use crate::validity::{self, Validity};
-use crate::wire::{CALL_DEADLINE, Cluster, EVICTION_DEADLINE};
+use crate::wire::Cluster;
 
 /// Time limit for a TCP connection.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);

@@ -16,11 +16,12 @@ use kube::core::params::GetParams;
 use serde::Serialize;
 
 use crate::answer::{Asked, classify};
+use crate::bounds::EVICTION_DEADLINE;
 use crate::cordon::Cordoned;
 use crate::failure::ApiFailure;
 use crate::objects::Pod;
 use crate::operation::{DryRun, Operation, is_name};
-use crate::wire::{Cluster, EVICTION_DEADLINE, Reply};
+use crate::wire::{Cluster, Reply};
 
 /// Evicts the pod from the cordoned node; its UID is the precondition. `grace` is the grace period to send, rounded up
 /// to seconds; `None` leaves it to the pod's own.

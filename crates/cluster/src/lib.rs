@@ -57,6 +57,7 @@ mod node_facts;
 mod object_watch;
 mod objects;
 mod operation;
+mod orphans;
 mod pace;
 mod pinned;
 mod probe;

@@ -7,10 +7,11 @@ use kube::core::params::{GetParams, Patch, PatchParams};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::bounds::CALL_DEADLINE;
 use crate::failure::ApiFailure;
 use crate::objects::{needed_metadata, version};
 use crate::operation::{Operation, TRIES};
-use crate::wire::{CALL_DEADLINE, Cluster};
+use crate::wire::Cluster;
 
 const NAMESPACE: &str = "longhorn-system";
 const NAME: &str = "node-drain-policy";

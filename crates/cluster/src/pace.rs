@@ -19,8 +19,8 @@ use kube::runtime::utils::Backoff;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use crate::bounds::CALL_DEADLINE;
 use crate::clock::boot_time;
-use crate::wire::{CALL_DEADLINE, retry_after};
 
 /// Longest deadline of one page of a list: the API server itself gives up after 60 s.
 pub(crate) const LONGEST_PAGE: Duration = Duration::from_mins(1);
@@ -355,9 +355,29 @@ impl Backoff for Pauses {
     fn reset(&mut self) {}
 }
 
+/// The seconds of a `Retry-After` header. The API server never sends the other form, a date.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn retry_after_in_seconds() {
+        use http::HeaderValue;
+        use http::header::RETRY_AFTER;
+
+        let cases =
+            [("1", Some(1)), (" 10 ", Some(10)), ("-1", None), ("Sat, 21 Nov 2026 12:00:00 GMT", None)];
+        for (text, expected) in cases {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);
+            assert_eq!(retry_after(&headers), expected.map(Duration::from_secs), "{text}");
+        }
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+    }
 
     #[test]
     fn a_list_that_times_out_is_given_more_time_and_a_quick_one_the_usual_again() {

@@ -6,9 +6,10 @@ use drain::Event;
 use drain::outage::{NOTICED_WITHIN, Outage};
 use tokio::task::JoinHandle;
 
+use crate::bounds::CALL_DEADLINE;
 use crate::clock::Clock;
 use crate::nodes::get_node;
-use crate::wire::{CALL_DEADLINE, Cluster};
+use crate::wire::Cluster;
 
 /// Pause between two calls while the server may be away.
 const PERIOD: Duration = Duration::from_millis(1_500);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use drain::Moment;
-use http::header::{DATE, HeaderMap, RETRY_AFTER};
+use http::header::{DATE, HeaderMap};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use jiff::Timestamp;
@@ -18,20 +18,13 @@ use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::bounds::{LONGEST_ANSWER, LONGEST_ERROR, LONGEST_OBJECT, PAGE, TooLong};
+use crate::bounds::{CALL_DEADLINE, LONGEST_ANSWER, LONGEST_ERROR, LONGEST_OBJECT, PAGE, TooLong};
 use crate::clock::boot_time;
 use crate::daemon_sets::DaemonSets;
 use crate::failure::{ApiFailure, classify, json_text, refused, tls_error, words};
 use crate::operation::Operation;
-use crate::pace::{Kind, Pace};
+use crate::pace::{Kind, Pace, retry_after};
 use crate::validity::Validity;
-
-/// Deadline of an ordinary call.
-pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(10);
-
-/// Deadline of an eviction. The API server itself repeats conflicting writes for 10 s, and answers 504 after 34 s if
-/// etcd hangs (M1), so we wait for its answer.
-pub(crate) const EVICTION_DEADLINE: Duration = Duration::from_secs(35);
 
 /// A connection to one cluster. Cheap to clone; all clones share the facts that were learned about the server.
 #[derive(Clone)]
@@ -343,12 +336,6 @@ impl Reply {
 pub(crate) fn is_next_page<B>(request: &Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|pair| pair.starts_with("continue="))
-}
-
-/// The seconds of a `Retry-After` header. The API server never sends the other form, a date.
-pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
 }
 
 /// The difference between the server's wall clock and our boot clock.

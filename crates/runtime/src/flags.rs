@@ -1,11 +1,9 @@
 //! The command line flags that all agents share.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use pubsub::Root;
-
-use crate::settings::{Entry, Origin};
 
 /// The command line flags that all agents share. `--node` and `--kubeconfig` are short for `--set node.name=…` and
 /// `--set cluster.kubeconfig=…`.
@@ -71,25 +69,6 @@ impl AgentFlags {
     pub fn root(&self) -> Root {
         Root::new(&self.root)
     }
-
-    /// The settings on the command line; later ones override earlier ones.
-    pub(crate) fn assignments(&self) -> Vec<Entry> {
-        let node = self.node.iter().map(|name| entry("--node", "node.name", name));
-        let kubeconfig = self.kubeconfig.iter().filter(|path| !path.as_os_str().is_empty());
-        let kubeconfig = kubeconfig.map(|path| entry("--kubeconfig", "cluster.kubeconfig", &absolute(path)));
-        let set = self.set.iter().map(|set| entry("--set", &set.key, &set.value));
-        node.chain(kubeconfig).chain(set).collect()
-    }
-}
-
-fn entry(flag: &'static str, key: &str, value: &str) -> Entry {
-    Entry { key: key.to_owned(), value: value.into(), origin: Origin::Flag(flag) }
-}
-
-/// An absolute path. A relative path on the command line is relative to the current folder; the settings of a daemon
-/// know no such folder.
-fn absolute(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 /// Splits `key=value`.
@@ -154,14 +133,6 @@ mod tests {
                 beside_zedbox: true,
             }
         );
-    }
-
-    /// `ebb uncordon --self --kubeconfig ""`, as with kubectl.
-    #[test]
-    fn an_empty_kubeconfig_is_none() {
-        let flags = |path: &str| AgentFlags { kubeconfig: Some(path.into()), ..AgentFlags::default() };
-        assert_eq!(flags("/k").assignments().len(), 1);
-        assert!(flags("").assignments().is_empty());
     }
 
     #[test]

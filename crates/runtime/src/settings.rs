@@ -21,7 +21,6 @@ mod rules;
 mod values;
 
 pub use command::{Command, VersionSource};
-pub(crate) use fragment::Entry;
 pub use fragment::settings_files;
 pub use keys::{
     BaseosSettings, ClusterSettings, DeviceOpSettings, DeviceSettings, DrainSettings, EveSettings,

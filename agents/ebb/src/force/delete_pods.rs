@@ -25,8 +25,8 @@ use tokio::time::timeout;
 use crate::device::Device;
 use crate::operator::{journal, reason};
 use crate::waiting::SOON;
-use kubectl_ebb::drain::owner;
 use kubectl_ebb::interrupts::{Interrupt, Interrupts};
+use kubectl_ebb::kubectl::owner;
 use kubectl_ebb::screen;
 
 /// Limit for the answers to all deletions together. An API server that is away or busy is asked again until then.

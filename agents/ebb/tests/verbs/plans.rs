@@ -193,7 +193,7 @@ async fn as_a_plugin_of_kubectl_it_says_so() -> Result<()> {
         (&["--help"][..], 0, "kubectl ebb plan NODE"),
         (&["status"], 2, "a verb about one device is typed on it: `ebb VERB`"),
         (&["nosuch"], 2, "unrecognized subcommand 'nosuch'"),
-        (&["plan"], 1, "USAGE: plan NODE [flags]"),
+        (&["plan"], 1, "USAGE: plan NODE [flags]; see 'kubectl ebb plan --help'"),
     ] {
         let output = std::process::Command::new(&plugin).args(words).output()?;
         let said = String::from_utf8([output.stdout, output.stderr].concat())?;

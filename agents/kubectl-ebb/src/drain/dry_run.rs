@@ -16,7 +16,7 @@ use super::ending::unable;
 use super::options::Options;
 use super::reporter::judged;
 use crate::cordon::cordoned;
-use crate::forecast::{Forecast, Permits};
+use crate::drain::forecast::{Forecast, Permits};
 use crate::kubectl::DryRun;
 use crate::screen::{Print, Screen};
 

@@ -9,10 +9,9 @@ use drain::policy::{
     MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, StatefulParallel, Volumes,
 };
 use drain::{Policy, Selector};
-use runtime::peers::user;
 
 use crate::kubectl::nodes::{Chosen, NodeArguments};
-use crate::kubectl::{DryRun, go_bool, go_duration, is_on};
+use crate::kubectl::{DryRun, go_bool, go_duration, is_on, owner};
 
 /// Arguments of `ebb drain`.
 #[derive(Args, Debug)]
@@ -172,11 +171,6 @@ impl Options {
             is_verbose: arguments.own.verbose.is_some_and(|level| level.is_none_or(|level| level > 0)),
         })
     }
-}
-
-/// Owner of a cordon that is set on the command line: `ebb:<user>`, with the user's number if the user has no name.
-pub fn owner() -> String {
-    format!("ebb:{}", user())
 }
 
 /// The drain policy of these flags.

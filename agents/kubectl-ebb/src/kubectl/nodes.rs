@@ -13,6 +13,7 @@ use drain::Selector;
 use drain::view::NodeView;
 
 use super::{AskedDryRun, BARE_DRY_RUN, dry_run};
+use crate::called::program;
 use crate::screen;
 
 /// Arguments of every verb that is about nodes.
@@ -152,14 +153,15 @@ impl Chosen {
         let selector = selector.filter(|selector| !selector.is_empty());
         match (names, selector) {
             ([], None) => {
-                bail!("USAGE: {verb} NODE [flags]; see 'ebb {verb} --help' for help and examples")
+                bail!("USAGE: {verb} NODE [flags]; see '{} {verb} --help' for help and examples", program())
             }
             ([], Some(selector)) => Ok(Self::Selected(selector.parse().map_err(|error| {
                 anyhow!("--selector={selector} must be a valid label selector: {error}")
             })?)),
             (_, Some(_)) => bail!(
-                "cannot specify both a node name and a --selector option; see 'ebb {verb} --help' for help and \
-                 examples"
+                "cannot specify both a node name and a --selector option; see '{} {verb} --help' for help and \
+                 examples",
+                program()
             ),
             (names, None) => {
                 let names = names.iter().map(|name| node_name(name)).collect::<anyhow::Result<Vec<_>>>()?;

@@ -4,7 +4,7 @@ use drain::progress::Line;
 use drain::{Reason, Verdict};
 
 use super::{Extra, NodePlan};
-use crate::forecast::trouble;
+use crate::drain::forecast::trouble;
 use crate::screen::table;
 
 /// Columns of the table.

@@ -54,13 +54,3 @@ fn the_servers_clock_runs_with_ours() {
     assert_eq!(at(62_500).as_deref(), Some("2026-11-21T11:00:00.5Z"));
     assert_eq!(at(u64::MAX), None);
 }
-
-#[test]
-fn retry_after_in_seconds() {
-    let cases = [("1", Some(1)), (" 10 ", Some(10)), ("-1", None), ("Sat, 21 Nov 2026 12:00:00 GMT", None)];
-    for (text, expected) in cases {
-        let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(text))]);
-        assert_eq!(retry_after(&headers), expected.map(Duration::from_secs), "{text}");
-    }
-    assert_eq!(retry_after(&HeaderMap::new()), None);
-}

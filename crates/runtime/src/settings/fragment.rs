@@ -60,7 +60,7 @@ pub(crate) fn fragments(
     fragments.extend(folder(&root.join(DROP_IN_FOLDER)));
     fragments.extend(controller.map(controllers));
     fragments.extend(flags.config.iter().filter_map(|path| file(path, Missing::IsAProblem)));
-    fragments.push(Fragment::Entries(flags.assignments()));
+    fragments.push(Fragment::Entries(assignments(flags)));
     fragments
 }
 
@@ -216,4 +216,36 @@ fn controllers(map: &ConfigItemValueMap) -> Fragment {
         Some(Entry { key: key.to_owned(), value: of_controller(item), origin: Origin::Controller })
     };
     Fragment::Entries(ROWS.iter().filter(|row| row.is_eve).filter_map(|row| entry(row.key)).collect())
+}
+
+/// The settings on the command line; later ones override earlier ones. An empty kubeconfig is none, as with kubectl.
+fn assignments(flags: &AgentFlags) -> Vec<Entry> {
+    let node = flags.node.iter().map(|name| entry("--node", "node.name", name));
+    let kubeconfig = flags.kubeconfig.iter().filter(|path| !path.as_os_str().is_empty());
+    let kubeconfig = kubeconfig.map(|path| entry("--kubeconfig", "cluster.kubeconfig", &absolute(path)));
+    let set = flags.set.iter().map(|set| entry("--set", &set.key, &set.value));
+    node.chain(kubeconfig).chain(set).collect()
+}
+
+fn entry(flag: &'static str, key: &str, value: &str) -> Entry {
+    Entry { key: key.to_owned(), value: value.into(), origin: Origin::Flag(flag) }
+}
+
+/// An absolute path. A relative path on the command line is relative to the current folder; the settings of a daemon
+/// know no such folder.
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `ebb uncordon --self --kubeconfig ""`, as with kubectl.
+    #[test]
+    fn an_empty_kubeconfig_is_none() {
+        let flags = |path: &str| AgentFlags { kubeconfig: Some(path.into()), ..AgentFlags::default() };
+        assert_eq!(assignments(&flags("/k")).len(), 1);
+        assert!(assignments(&flags("")).is_empty());
+    }
 }

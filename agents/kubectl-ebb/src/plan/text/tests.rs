@@ -5,8 +5,8 @@ use drain::view::NodeView;
 use drain::{Moment, Reason, Snapshot};
 
 use super::*;
+use crate::drain::forecast::Forecast;
 use crate::drain::testing::{line, pod};
-use crate::forecast::Forecast;
 
 fn node_plan() -> NodePlan {
     let node = NodeView { name: "edge-a".into(), ..NodeView::default() };

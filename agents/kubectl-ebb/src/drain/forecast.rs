@@ -12,7 +12,8 @@ use drain::state::Stage;
 use drain::volumes::Leftover;
 use drain::{Failure, PodId, Verdict};
 
-use crate::drain::{judged, names};
+use super::ending::names;
+use super::reporter::judged;
 
 /// Pods that are named in a line; more are only counted.
 const MOST_NAMES: usize = 3;
