@@ -1,5 +1,6 @@
 //! Sources of commands, and the freeze that holds all of them back.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -105,6 +106,25 @@ impl CommandFreeze {
 
 impl Topic for CommandFreeze {
     const NAME: &'static str = "CommandFreeze";
+}
+
+/// The Node of this device, and the commands of source `cluster` that it was seen without. A text that stands on a Node
+/// which was never seen without that command may be old, and is only recorded. Persistent; publisher zedkube, key
+/// `global`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct UncommandedNode {
+    /// [`crate::SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// UID of the Node: a Node of the same name with another UID is another Node.
+    #[serde(rename = "NodeUID")]
+    pub node_uid: String,
+    /// The commands that the Node was seen without, such as `reboot`.
+    pub commands: BTreeSet<String>,
+}
+
+impl Topic for UncommandedNode {
+    const NAME: &'static str = "UncommandedNode";
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub use cluster::{
     ClusterIpPrefix, ConfigItemType, ConfigItemValue, ConfigItemValueMap, EdgeNodeClusterConfig,
     EdgeNodeInfo, LbInterface, UuidAndVersion,
 };
-pub use command_source::{CommandFreeze, Source, commanded_by};
+pub use command_source::{CommandFreeze, Source, UncommandedNode, commanded_by};
 pub use device_line::DeviceLine;
 pub use device_op::{
     CancelCommand, CommandLine, CommandState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, DoneCounters,

@@ -113,8 +113,7 @@ impl Inbox {
 
     /// How far nodeagent is in this boot. An item that cannot be read does not count as acting.
     pub(crate) fn nodeagent(&self, boot_id: &str) -> NodeAgent {
-        let action = self.device_action.get(&TopicKey::global());
-        match action.filter(|action| action.boot_id == boot_id) {
+        match self.device_action(boot_id) {
             None => NodeAgent::Silent,
             Some(action) if action.state == DeviceActionState::Acting => {
                 let is_image = !action.content_tree_uuid.is_empty();
@@ -126,8 +125,12 @@ impl Inbox {
 
     /// True if nodeagent has found in this boot that it cannot take this device down: a drain for it would be useless.
     pub(crate) fn has_no_means(&self, boot_id: &str) -> bool {
-        let action = self.device_action.get(&TopicKey::global()).filter(|action| action.boot_id == boot_id);
-        action.and_then(|action| action.means.as_ref()).is_some_and(Vec::is_empty)
+        self.device_action(boot_id).and_then(|action| action.means.as_ref()).is_some_and(Vec::is_empty)
+    }
+
+    /// What nodeagent says in this boot; `None` if it has said nothing.
+    pub(crate) fn device_action(&self, boot_id: &str) -> Option<&DeviceAction> {
+        self.device_action.get(&TopicKey::global()).filter(|action| action.boot_id == boot_id)
     }
 
     /// EVE's information about this device.

@@ -4,6 +4,7 @@
 //! carries the effects out. Everything that takes time runs in a task that answers with an event.
 
 mod calling;
+mod commanding;
 mod health;
 mod inbox;
 mod kubelet;

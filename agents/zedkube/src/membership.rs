@@ -90,14 +90,14 @@ impl Stored {
 
 /// One stored topic.
 #[derive(Debug)]
-struct Kept<T> {
+pub(crate) struct Kept<T> {
     context: AgentContext,
     /// `None` while the disk cannot be used: the values are for the next boot, and this boot can go on without them.
     topic: Option<Publisher<T>>,
 }
 
 impl<T: Topic> Kept<T> {
-    fn open(context: &AgentContext) -> Result<Self, PublishError> {
+    pub(crate) fn open(context: &AgentContext) -> Result<Self, PublishError> {
         let topic = match Self::publisher(context) {
             Ok(topic) => Some(topic),
             Err(error @ PublishError::Store { .. }) => {
@@ -113,15 +113,15 @@ impl<T: Topic> Kept<T> {
         Publisher::open(context.root(), agent::ZEDKUBE, Persistence::Persistent, context.lock())
     }
 
-    fn get(&self) -> Option<&T> {
+    pub(crate) fn get(&self) -> Option<&T> {
         self.topic.as_ref()?.get(&TopicKey::global())
     }
 
-    fn publish(&mut self, value: &T) -> Result<(), PublishError> {
+    pub(crate) fn publish(&mut self, value: &T) -> Result<(), PublishError> {
         self.opened()?.publish(&TopicKey::global(), value).map(|_| ())
     }
 
-    fn unpublish(&mut self) -> Result<(), PublishError> {
+    pub(crate) fn unpublish(&mut self) -> Result<(), PublishError> {
         self.opened()?.unpublish(&TopicKey::global()).map(|_| ())
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cluster::identity::Identity;
 use cluster::slots::{SlotMap, SlotWatch};
-use cluster::{Driver, NodeWatch};
+use cluster::{Driver, NodeFacts, NodeWatch};
 use pubsub::Root;
 use runtime::{SettingsWatch, clock};
 use session::{Effect, Event, State};
@@ -42,8 +42,13 @@ pub(crate) struct Performer {
     node: Option<String>,
     settings: SettingsWatch,
     slots: SlotMap,
-    /// The watch on our Node while nothing is to be done, and the number of its connection.
+    /// The watch on our Node, and the number of its connection: while nothing is to be done, and for the commands in its
+    /// annotations.
     own_watch: Option<(NodeWatch, Watched)>,
+    /// The session hears of that watch: it began while the session wanted it, and the session has wanted it since.
+    tells_session: bool,
+    /// Our Node with its commands, as that watch showed it last; `None` if there is none of this name.
+    own_seen: Option<NodeFacts>,
     /// When zedkube checks whether the connection of that watch is outdated.
     outdated: Interval,
     /// The watch on the slot table while it is needed, and the number of its connection.
@@ -95,6 +100,8 @@ impl Performer {
             node: None,
             settings,
             own_watch: None,
+            tells_session: false,
+            own_seen: None,
             outdated: every(OUTDATED),
             slot_watch: None,
             slot_refusal_is_told: Arc::default(),
@@ -120,6 +127,11 @@ impl Performer {
             self.slots.clone(),
             self.settings.current().policy.slots_limit > 0,
         );
+    }
+
+    /// The connection to the cluster.
+    pub(crate) fn link(&self) -> Link {
+        self.link.clone()
     }
 
     /// The places in which a kubeconfig is searched for, in words.
@@ -213,15 +225,26 @@ impl Performer {
     }
 
     fn follow_own(&mut self, state: &State) {
-        let Some(own) = state.own.as_ref().filter(|_| state.wants_own_watch()) else {
-            self.own_watch = None;
+        let for_session = state.wants_own_watch();
+        let is_wanted = for_session || self.settings.current().commands.from_cluster;
+        let Some(own) = state.own.as_ref().filter(|_| is_wanted) else {
+            (self.own_watch, self.own_seen) = (None, None);
             return;
         };
+        // A watch tells the Node when it begins, and the session has to hear that.
+        let is_news = for_session && !self.tells_session;
+        self.tells_session &= for_session;
         let Some((cluster, generation)) = self.link.kept() else { return };
         let wanted = Watched { node: own.name.clone(), generation };
-        if self.own_watch.as_ref().is_none_or(|(_, watched)| *watched != wanted) {
+        if is_news || self.own_watch.as_ref().is_none_or(|(_, watched)| *watched != wanted) {
             self.own_watch = Some((NodeWatch::start(&cluster, &own.name), wanted));
+            self.tells_session = for_session;
         }
+    }
+
+    /// Our Node with its commands, as its watch showed it last; `None` if it does not show this Node.
+    pub(crate) fn own_seen(&self, uid: &str) -> Option<&NodeFacts> {
+        self.own_seen.as_ref().filter(|node| node.view.uid == uid)
     }
 
     fn follow_node(&mut self, state: &State) {
@@ -295,7 +318,11 @@ impl Performer {
                 }
             };
             tokio::select! {
-                seen = watch.changed() => return seen.map_or(Event::OwnWatchFailed, Event::OwnSeen),
+                seen = watch.changed() => return seen.map_or(Event::OwnWatchFailed, |node| {
+                    self.own_seen = node;
+                    let shown = || Event::OwnSeen(self.own_seen.as_ref().map(|node| node.view.clone()));
+                    if self.tells_session { shown() } else { Event::Tick }
+                }),
                 () = outdated => return Event::OwnWatchFailed,
                 () = self.link.superseded(*generation) => {}
             }

@@ -22,6 +22,7 @@ use session::membership::Facts;
 use session::{Effect, Event, Policy, State};
 use uuid::Uuid;
 
+use crate::commanding::{Around, Commanding};
 use crate::inbox::{Inbox, refused_input};
 use crate::membership::Stored;
 use crate::narrate::Narrator;
@@ -45,6 +46,9 @@ pub(crate) struct Service {
     inbox: Inbox,
     performer: Performer,
     output: Output,
+    commanding: Commanding,
+    /// When the commands of the cluster are looked at again.
+    command_at: Moment,
     stored: Stored,
     state: State,
     policy: Policy,
@@ -78,6 +82,8 @@ enum Woken {
     Inbox,
     Settings,
     Override,
+    /// device-op says something new about a command of the cluster.
+    Commands,
     Event(Box<Event>),
 }
 
@@ -111,9 +117,12 @@ impl Service {
         let record_again = found.is_none().then_some(now);
         let (mut state, drain_id) = first_state(&stored, found, &inbox, context.boot_id(), now);
         state.remembered = stored.remembered();
+        let performer = Performer::start(root, settings.clone());
         Ok(Self {
             inbox,
-            performer: Performer::start(root, settings.clone()),
+            commanding: Commanding::open(&context, performer.link())?,
+            command_at: Moment::NEVER,
+            performer,
             output,
             drain_number: state.session.number,
             around: Surroundings { drain_id, ..Surroundings::default() },
@@ -193,12 +202,13 @@ impl Service {
             event = self.performer.event() => Woken::Event(Box::new(event)),
             () = self.settings.changed() => Woken::Settings,
             () = self.overrides.changed() => Woken::Override,
+            () = self.commanding.changed() => Woken::Commands,
         }
     }
 
     fn next_time(&self) -> Moment {
         let record_again = self.record_again.unwrap_or(Moment::NEVER);
-        self.wake.min(self.publish_at).min(self.doubt_until).min(record_again)
+        self.wake.min(self.publish_at).min(self.doubt_until).min(self.command_at).min(record_again)
     }
 
     /// Changes the state and waits for nothing.
@@ -207,6 +217,8 @@ impl Service {
             Woken::Inbox => self.read_inbox(),
             Woken::Settings => self.read_settings(),
             Woken::Override => self.read_override(),
+            // `on_time` looks at them after each event.
+            Woken::Commands => {}
             Woken::Event(event) => self.on_event(*event),
         }
     }
@@ -238,6 +250,19 @@ impl Service {
         if self.publish_at <= now {
             self.publish(now);
         }
+        self.command(now);
+    }
+
+    /// Passes on what the cluster commands by the annotations of our Node, and answers there.
+    fn command(&mut self, now: Moment) {
+        let uid = self.state.own.as_ref().map(|own| own.uid.as_str());
+        let around = Around {
+            is_on: self.settings.current().commands.from_cluster,
+            node: uid.and_then(|uid| self.performer.own_seen(uid)),
+            phase: &self.state.phase,
+            action: self.inbox.device_action(self.context.boot_id()),
+        };
+        self.command_at = self.commanding.turn(&around, now);
     }
 
     /// The facts come first: a plain single device must not begin to drain because its request was read earlier.

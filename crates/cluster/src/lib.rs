@@ -15,6 +15,7 @@
 //! | [`mod@cordon`] | the cordon and its owner; [`Cordoned`], without which no pod is evicted |
 //! | [`mod@preflight`] | everything that a drain needs, tried before a drain is requested |
 //! | [`slots`] | the nodes that may be down for a drain: read, written and watched in one ConfigMap |
+//! | [`node_commands`] | the commands in a Node's annotations, and the device's answer; [`commanding`] has the calls |
 //! | [`longhorn`] | Longhorn's policy about nodes that are drained |
 //! | [`evict`], [`answer`] | one eviction, and the meaning of the server's answer |
 //! | [`mod@trial`] | the API server's answer to each eviction now, as a dry run; and what stays attached |
@@ -27,6 +28,7 @@ pub mod answer;
 pub mod bound_token;
 pub mod clock;
 pub mod cluster_uid;
+pub mod commanding;
 pub mod connect;
 pub mod cordon;
 pub mod drainer;
@@ -38,6 +40,7 @@ pub mod informer;
 pub mod inquire;
 pub mod kubeconfig;
 pub mod longhorn;
+pub mod node_commands;
 pub mod nodes;
 pub mod preflight;
 pub mod relist;

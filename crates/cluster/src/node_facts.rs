@@ -2,6 +2,7 @@
 //!
 //! Every field of an object may be missing, and each case has a defined meaning. Nothing here fails or panics.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use drain::cordon::{CORDONED_BY, SLOTS_GROUP};
@@ -9,6 +10,7 @@ use drain::view::{NodeCondition, NodeView, Unhealthy};
 use jiff::Timestamp;
 
 use crate::failure::words;
+use crate::node_commands::NodeCommands;
 use crate::objects::{Condition, Node};
 use crate::views::{UNSCHEDULABLE, annotation};
 
@@ -31,6 +33,8 @@ pub struct NodeFacts {
     pub uuid_label: String,
     /// `status.nodeInfo.machineID`, from `/etc/machine-id` of the machine; empty if the kubelet has not reported it.
     pub machine_id: String,
+    /// The commands in its annotations.
+    pub commands: NodeCommands,
     /// Conditions that make it unhealthy, each with its start.
     pub(crate) faults: Vec<NodeFault>,
 }
@@ -69,6 +73,10 @@ impl NodeFacts {
             },
             uuid_label: label(node, NODE_UUID).unwrap_or_default().to_owned(),
             machine_id: info.and_then(|info| info.machine_id.clone()).unwrap_or_default(),
+            commands: NodeCommands::of(
+                node.metadata.uid.as_deref().unwrap_or_default(),
+                node.metadata.annotations.as_ref().unwrap_or(&BTreeMap::new()),
+            ),
             faults: faults(node),
         };
         facts.seen_at(None)

@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::failure::ApiFailure;
+use crate::node_commands::{NodeCommand, STATE};
 use crate::operation::Operation;
 
 /// The kubelet's own static pods carry this annotation.
@@ -220,6 +221,12 @@ struct Annotations {
     cordon_reason: Option<String>,
     #[serde(rename = "ebb.dev/slots-group")]
     slots_group: Option<String>,
+    #[serde(rename = "ebb.dev/reboot")]
+    reboot: Option<String>,
+    #[serde(rename = "ebb.dev/shutdown")]
+    shutdown: Option<String>,
+    #[serde(rename = "ebb.dev/state")]
+    state: Option<String>,
 }
 
 fn readable_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
@@ -235,6 +242,9 @@ pub(crate) fn needed_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Res
         (CORDONED_BY, annotations.cordoned_by),
         (CORDON_REASON, annotations.cordon_reason),
         (SLOTS_GROUP, annotations.slots_group),
+        (NodeCommand::Reboot.key(), annotations.reboot),
+        (NodeCommand::Shutdown.key(), annotations.shutdown),
+        (STATE, annotations.state),
     ];
     let annotations: BTreeMap<_, _> =
         annotations.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();

@@ -1,6 +1,5 @@
 //! Watches one Node.
 
-use drain::view::NodeView;
 use kube::Api;
 
 use crate::failure::ApiFailure;
@@ -41,8 +40,8 @@ impl NodeWatch {
     ///
     /// # Errors
     /// The watch has failed: the Node may change unseen until the next call returns.
-    pub async fn changed(&mut self) -> Result<Option<NodeView>, ApiFailure> {
+    pub async fn changed(&mut self) -> Result<Option<NodeFacts>, ApiFailure> {
         let seen = self.watch.changed().await?;
-        Ok(seen.map(|node| node.at(self.cluster.server_time())))
+        Ok(seen.map(|node| node.seen_at(self.cluster.server_time())))
     }
 }

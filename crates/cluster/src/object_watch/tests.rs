@@ -16,12 +16,12 @@ async fn changes_failures_and_their_end_are_told() {
     assert_eq!(soon(watch.changed()).await.unwrap().unwrap().name, "edge-a");
     assert!(last(&fake, "list", "nodes").query.contains("fieldSelector=metadata.name%3Dedge-a"));
     fake.edit("nodes", "", "edge-a", |node| node["spec"]["unschedulable"] = json!(true)).unwrap();
-    assert!(soon(watch.changed()).await.unwrap().unwrap().cordoned);
+    assert!(soon(watch.changed()).await.unwrap().unwrap().view.cordoned);
     // Nothing has changed meanwhile, and the failure is over all the same.
     fake.faults().add(Fault::on("watch", "nodes", Effect::Answer(Reply::text(500, "no"))).times(1));
     fake.faults().break_watches(Some("nodes"));
     assert!(soon(watch.changed()).await.is_err());
-    assert!(soon(watch.changed()).await.unwrap().unwrap().cordoned);
+    assert!(soon(watch.changed()).await.unwrap().unwrap().view.cordoned);
     fake.delete("nodes", "", "edge-a");
     assert_eq!(soon(watch.changed()).await, Ok(None));
 }

@@ -44,6 +44,8 @@ pub struct Settings {
     #[serde(flatten)]
     pub cluster: ClusterSettings,
     #[serde(flatten)]
+    pub commands: CommandSettings,
+    #[serde(flatten)]
     pub node: NodeSettings,
     #[serde(flatten)]
     pub slots: SlotSettings,
@@ -256,6 +258,13 @@ pub struct ClusterSettings {
     pub kubeconfig: Option<PathBuf>,
     #[serde(rename = "cluster.unconfined", with = "Flag")]
     pub unconfined: bool,
+}
+
+/// Keys `commands.*`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandSettings {
+    #[serde(rename = "commands.from-cluster", with = "Flag")]
+    pub from_cluster: bool,
 }
 
 /// Keys `node.*`.

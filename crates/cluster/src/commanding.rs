@@ -1,0 +1,67 @@
+//! Gives a command to the device of a Node, takes it back, and answers it: the calls behind [`crate::node_commands`].
+
+use kube::core::Request;
+use kube::core::params::{Patch, PatchParams};
+use serde_json::{Map, Value, json};
+
+use crate::failure::ApiFailure;
+use crate::node_commands::{CommandAnswer, NodeCommand, STATE};
+use crate::nodes::{PATH, check_name};
+use crate::operation::Operation;
+use crate::wire::Cluster;
+
+/// Field manager of the answer.
+const AGENT: &str = "ebb-zedkube";
+
+/// Field manager of commands that a person gives with our command line.
+const COMMAND_LINE: &str = "ebb";
+
+/// Writes zedkube's answer into the Node with this UID; `None` removes it. One call.
+pub async fn answer(
+    cluster: &Cluster,
+    node: &str,
+    uid: &str,
+    answer: Option<&CommandAnswer>,
+) -> Result<(), ApiFailure> {
+    let text = answer.map(CommandAnswer::to_text);
+    annotate(cluster, node, uid, Map::from_iter([(STATE.to_owned(), json!(text))]), AGENT).await
+}
+
+/// Gives a command to the device of the Node with this UID. One call.
+pub async fn command(
+    cluster: &Cluster,
+    node: &str,
+    uid: &str,
+    command: NodeCommand,
+    text: &str,
+) -> Result<(), ApiFailure> {
+    annotate(cluster, node, uid, Map::from_iter([(command.key().to_owned(), json!(text))]), COMMAND_LINE)
+        .await
+}
+
+/// Takes these commands of the Node with this UID back. One call.
+pub async fn take_back(
+    cluster: &Cluster,
+    node: &str,
+    uid: &str,
+    commands: &[NodeCommand],
+) -> Result<(), ApiFailure> {
+    let annotations = commands.iter().map(|command| (command.key().to_owned(), Value::Null)).collect();
+    annotate(cluster, node, uid, annotations, COMMAND_LINE).await
+}
+
+/// Changes annotations. The UID in the patch makes the server refuse it if the Node was created anew meanwhile.
+async fn annotate(
+    cluster: &Cluster,
+    node: &str,
+    uid: &str,
+    annotations: Map<String, Value>,
+    manager: &str,
+) -> Result<(), ApiFailure> {
+    let operation = Operation::on_cluster("patch", "nodes", node);
+    check_name(&operation)?;
+    let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+    let body = json!({"metadata": {"uid": uid, "annotations": annotations}});
+    let request = Request::new(PATH).patch(node, &params, &Patch::Merge(body));
+    cluster.fetch::<Value>(&operation, request).await.map(drop)
+}

@@ -1,0 +1,163 @@
+//! Commands that the cluster gives to a device: annotations of its Node, and zedkube's answer beside them.
+//!
+//! A person or a program writes any text into `ebb.dev/reboot` or `ebb.dev/shutdown` of a Node; a new text is a new
+//! command, as with `kubectl rollout restart`, and a text that is removed takes its command back. zedkube answers in
+//! `ebb.dev/state`. `packaging/kubernetes/ebb-commands.yaml` restricts who may write these annotations.
+
+use std::collections::BTreeMap;
+
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use text::one_line;
+
+/// Annotation with zedkube's answer, a [`CommandAnswer`] as JSON.
+pub const STATE: &str = "ebb.dev/state";
+
+/// Longest text of a command, in bytes. Kubernetes allows 256 KiB for all annotations of an object together.
+pub const LONGEST_TEXT: usize = 1024;
+
+/// Longest reason in an answer, in bytes.
+const LONGEST_REASON: usize = 512;
+
+/// A command that a Node can carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeCommand {
+    /// Reboot the device, once its node is drained.
+    Reboot,
+    /// Stop what runs on the device, once its node is drained.
+    Shutdown,
+}
+
+impl NodeCommand {
+    /// All commands.
+    pub const ALL: [Self; 2] = [Self::Reboot, Self::Shutdown];
+
+    /// The command's word, which is also its verb.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reboot => "reboot",
+            Self::Shutdown => "shutdown",
+        }
+    }
+
+    /// The annotation's key.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Reboot => "ebb.dev/reboot",
+            Self::Shutdown => "ebb.dev/shutdown",
+        }
+    }
+
+    /// The number by which the device knows the command with this text: the first 32 bits of the SHA-256 of the Node's UID,
+    /// the key and the text. The same text on another Node, or on the same one after it was created anew, is another command.
+    pub fn counter(self, node_uid: &str, text: &str) -> u32 {
+        // Neither a UID nor a key can have a NUL.
+        let whole = [node_uid, self.key(), text].join("\0");
+        let digest = digest(&SHA256, whole.as_bytes());
+        digest.as_ref().iter().take(4).fold(0, |counter, byte| counter << 8 | u32::from(*byte))
+    }
+}
+
+/// A command as it stands on the Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenCommand {
+    /// Which command.
+    pub command: NodeCommand,
+    /// Its number, see [`NodeCommand::counter`].
+    pub counter: u32,
+    /// The text on one line, for people.
+    ///
+    /// # Errors
+    /// The text is too long to be a command; the words say so.
+    pub text: Result<String, String>,
+}
+
+/// The commands on a Node, and the last answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeCommands {
+    /// The commands that stand, in the order of [`NodeCommand::ALL`].
+    pub given: Vec<GivenCommand>,
+    /// Annotation [`STATE`] as it is; `None` without one.
+    pub state: Option<String>,
+}
+
+impl NodeCommands {
+    /// Takes the commands from the annotations of a Node. An empty text is no command: `kubectl annotate node N ebb.dev/reboot=` takes one back.
+    pub(crate) fn of(node_uid: &str, annotations: &BTreeMap<String, String>) -> Self {
+        let given = |command: NodeCommand| {
+            let text = annotations.get(command.key()).filter(|text| !text.is_empty())?;
+            let shown = if text.len() <= LONGEST_TEXT {
+                Ok(one_line(text, LONGEST_TEXT))
+            } else {
+                Err(format!(
+                    "annotation {} has {} bytes; accepted: at most {LONGEST_TEXT}",
+                    command.key(),
+                    text.len()
+                ))
+            };
+            Some(GivenCommand { command, counter: command.counter(node_uid, text), text: shown })
+        };
+        let state = annotations.get(STATE).map(|state| one_line(state, 2 * LONGEST_TEXT));
+        Self { given: NodeCommand::ALL.into_iter().filter_map(given).collect(), state }
+    }
+
+    /// The answer, if it can be read.
+    pub fn answer(&self) -> Option<CommandAnswer> {
+        serde_json::from_str(self.state.as_ref()?).ok()
+    }
+}
+
+/// How far a command is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CommandState {
+    /// The device has taken note of the command and will not carry it out.
+    Recorded,
+    /// The device will carry it out; something has to come first.
+    Waiting,
+    /// The node is being drained for it.
+    Draining,
+    /// The node is drained; the device is about to act.
+    Drained,
+    /// The device goes down. This cannot be taken back.
+    Acting,
+    /// The command was carried out.
+    Done,
+    /// The command was not carried out.
+    Failed,
+}
+
+impl CommandState {
+    /// True if the state changes only by another command.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Recorded | Self::Done | Self::Failed)
+    }
+}
+
+/// zedkube's answer to the commands on its Node: to the one that is under way, or else to the last one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandAnswer {
+    /// Which command.
+    pub command: NodeCommand,
+    /// The number of the command with its text, as `ebb commands` shows it on the device.
+    pub counter: u32,
+    /// How far it is.
+    pub state: CommandState,
+    /// Why it is so far and no farther; empty if there is nothing to say.
+    pub reason: String,
+    /// Since when, in RFC 3339, by the device's clock.
+    pub since: String,
+}
+
+impl CommandAnswer {
+    /// The value of annotation [`STATE`]; the reason on one line, cut if it is too long.
+    pub(crate) fn to_text(&self) -> String {
+        let reason = one_line(&self.reason, LONGEST_REASON);
+        json!(Self { reason, ..self.clone() }).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests;
