@@ -37,6 +37,8 @@ pub(crate) struct Commanding {
     /// Opened when there is something to publish or to take back.
     files: Option<Publisher<DeviceOpsCmd>>,
     uncommanded: Kept<UncommandedNode>,
+    /// The counters that device-op had recorded when this turn began: what it records later may be the present command's.
+    recorded: [Option<u32>; 2],
     /// What is stored in `uncommanded`, or would be if the disk took it.
     seen_without: UncommandedNode,
     device_op: Option<DeviceOp>,
@@ -76,6 +78,7 @@ impl Commanding {
             context: context.clone(),
             files: None,
             uncommanded,
+            recorded: [None; 2],
             seen_without,
             device_op: None,
             answering: Answering::start(link),
@@ -98,8 +101,12 @@ impl Commanding {
     /// Brings the command files, and the answer on the Node, up to date. Returns when that has to be repeated.
     pub(crate) fn turn(&mut self, around: &Around<'_>, now: Moment) -> Moment {
         self.follow_device_op(around.is_on);
-        let written = self.note_uncommanded(around).and_then(|()| self.command(around));
-        let trouble = written.err().map(|error| error_chain(&error));
+        if around.is_on {
+            self.recorded = OPERATIONS.map(|operation| recorded(self.context.root(), operation));
+        }
+        let noted = self.note_uncommanded(around);
+        let commanded = self.command(around);
+        let trouble = noted.and(commanded).err().map(|error| error_chain(&error));
         if let Some(text) = trouble.as_ref().filter(|text| self.trouble.as_ref() != Some(text)) {
             tracing::error!("the commands of the cluster cannot be published: {text}");
         }
@@ -215,7 +222,7 @@ impl Commanding {
         };
         let key = TopicKey::parse(operation.name()).ok();
         let file = key.and_then(|key| self.files.as_ref()?.get(&key));
-        let is_recorded = around.is_on || self.files.is_some();
+        let recorded = OPERATIONS.iter().zip(self.recorded).find(|(other, _)| **other == operation);
         Command {
             command,
             operation,
@@ -223,7 +230,7 @@ impl Commanding {
             node: around.node.map(of_node),
             is_seen_without: self.seen_without.commands.contains(command.name()),
             file: file.map(standing),
-            recorded: is_recorded.then(|| recorded(self.context.root(), operation)).flatten(),
+            recorded: recorded.and_then(|(_, counter)| counter),
         }
     }
 }

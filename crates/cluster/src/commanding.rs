@@ -65,3 +65,38 @@ async fn annotate(
     let request = Request::new(PATH).patch(node, &params, &Patch::Merge(body));
     cluster.fetch::<Value>(&operation, request).await.map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node_commands::CommandState;
+    use crate::nodes::get_node;
+    use crate::testing::still_cluster;
+
+    #[tokio::test]
+    async fn commands_and_answers_are_written_into_the_node_that_was_read_and_into_no_other() {
+        let (fake, cluster) = still_cluster();
+        fake.edit("nodes", "", "edge-a", |node| node["metadata"]["annotations"] = json!({"a": "b"})).unwrap();
+        let uid = get_node(&cluster, "edge-a").await.unwrap().unwrap().uid;
+        let given = CommandAnswer {
+            command: NodeCommand::Reboot,
+            counter: 7,
+            state: CommandState::Done,
+            reason: String::new(),
+            since: "2026-11-28T15:00:00Z".to_owned(),
+        };
+        command(&cluster, "edge-a", &uid, NodeCommand::Reboot, "now").await.unwrap();
+        answer(&cluster, "edge-a", &uid, Some(&given)).await.unwrap();
+        let annotations = || fake.get("nodes", "", "edge-a").unwrap()["metadata"]["annotations"].clone();
+        let state =
+            r#"{"command":"reboot","counter":7,"state":"Done","reason":"","since":"2026-11-28T15:00:00Z"}"#;
+        assert_eq!(annotations(), json!({"a": "b", "ebb.dev/reboot": "now", STATE: state}));
+        take_back(&cluster, "edge-a", &uid, &NodeCommand::ALL).await.unwrap();
+        answer(&cluster, "edge-a", &uid, None).await.unwrap();
+        assert_eq!(annotations(), json!({"a": "b"}));
+        let other = command(&cluster, "edge-a", "another", NodeCommand::Reboot, "now").await;
+        assert!(other.is_err_and(|failure| failure.text().contains("metadata.uid")));
+        assert!(command(&cluster, "../edge-a", &uid, NodeCommand::Reboot, "now").await.is_err());
+        assert_eq!(annotations(), json!({"a": "b"}));
+    }
+}

@@ -123,15 +123,15 @@ pub(super) fn answer(known: &Command<'_>, device: &Device<'_>) -> Option<Progres
     if let Err(why) = &given.text {
         return progress(CommandState::Failed, why);
     }
+    if let Some(line) = line(known.operation, device).filter(|line| line.counter == given.counter) {
+        let (state, reason) = of_line(line, device);
+        return progress(state, reason);
+    }
     if !known.is_on {
         return progress(CommandState::Recorded, OFF);
     }
     if !known.is_seen_without {
         return progress(CommandState::Recorded, MAY_BE_OLD);
-    }
-    if let Some(line) = line(known.operation, device).filter(|line| line.counter == given.counter) {
-        let (state, reason) = of_line(line, device);
-        return progress(state, reason);
     }
     let said = device.last.filter(|last| (last.command, last.counter) == (known.command, given.counter));
     match said {

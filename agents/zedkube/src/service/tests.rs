@@ -3,11 +3,14 @@
 use std::fs;
 use std::path::PathBuf;
 
+use cluster::node_commands::{CommandAnswer, CommandState, NodeCommand};
 use fake_cluster::{Effect, FakeCluster, Fault, Settings};
 use pubsub::{Persistence, Root, TopicKey, read_item};
 use runtime::Agent;
 use runtime::flags::{AgentFlags, Assignment};
-use schemas::{KnownHolders, NodeDrainReport, OtherHolders, OwnCordon, Topic, agent};
+use schemas::{
+    DeviceOpsCmd, KnownHolders, NodeDrainReport, OtherHolders, OwnCordon, Topic, UncommandedNode, agent,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -246,6 +249,86 @@ async fn settings_are_taken_while_the_record_cannot_be_written() {
     run_until(&mut zedkube, || refused().is_empty()).await;
     assert_eq!(zedkube.policy.attempts, 7);
     assert!(is_held() && zedkube.record_again.is_some() && !device.is_cordoned());
+}
+
+/// Commands of the cluster count only if a text is new on a Node that was seen without one, and each change of the answer is
+/// one write. The test plays device-op.
+#[tokio::test]
+async fn the_cluster_commands_by_annotations_and_is_answered_there() {
+    let device = Device::new();
+    let annotate = |key: &str, value: Value| {
+        let change = |node: &mut Value| {
+            node["metadata"].as_object_mut().unwrap().entry("annotations").or_insert_with(|| json!({}));
+            match value {
+                Value::Null => drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove(key)),
+                value => node["metadata"]["annotations"][key] = value,
+            }
+        };
+        device.fake.edit("nodes", "", "edge-a", change).unwrap();
+    };
+    let command = |operation: &str| -> Option<(u32, bool)> {
+        let key = TopicKey::parse(operation).unwrap();
+        let file = read_item::<DeviceOpsCmd>(&device.root(), agent::ZEDKUBE, Persistence::Volatile, &key);
+        file.ok().flatten().map(|file| (file.counter, file.desired_state))
+    };
+    let answer = || {
+        let node = device.fake.get("nodes", "", "edge-a").unwrap();
+        let text = node["metadata"]["annotations"]["ebb.dev/state"].as_str().map(str::to_owned);
+        text.map(|text| serde_json::from_str::<CommandAnswer>(&text).unwrap())
+    };
+    let is =
+        |command, state| answer().is_some_and(|answer| (answer.command, answer.state) == (command, state));
+    let record = |counter: u32| {
+        device.write("persist/status/cluster/rebootConfig", &format!("{{\"Counter\":{counter}}}"));
+    };
+
+    // The shutdown stands already when the device first sees its Node.
+    annotate("ebb.dev/shutdown", json!("old"));
+    device.write("etc/ebb/ebb.toml", "commands.from-cluster = true\n");
+    let mut zedkube = device.zedkube("edge-a").await;
+    run_until(&mut zedkube, || is(NodeCommand::Shutdown, CommandState::Recorded)).await;
+    run_until(&mut zedkube, || command("reboot").is_some()).await;
+    let (first, is_wanted) = command("reboot").unwrap();
+    assert!(!is_wanted && command("shutdown").is_some_and(|(_, is_wanted)| !is_wanted));
+    annotate("ebb.dev/shutdown", Value::Null);
+    run_until(&mut zedkube, || answer().is_none()).await;
+
+    // device-op has to know a counter before the first command.
+    annotate("ebb.dev/reboot", json!("now"));
+    run_until(&mut zedkube, || is(NodeCommand::Reboot, CommandState::Waiting)).await;
+    assert_eq!(command("reboot"), Some((first, false)));
+    record(first);
+    run_until(&mut zedkube, || command("reboot").is_some_and(|(_, is_wanted)| is_wanted)).await;
+    let (counter, _) = command("reboot").unwrap();
+    assert_eq!(answer().unwrap().counter, counter);
+
+    // The device goes down for it; /run is empty after the boot, and device-op says that it is done.
+    record(counter);
+    drop(zedkube);
+    device.begin_boot("boot-2");
+    let mut zedkube = device.zedkube("edge-a").await;
+    run_until(&mut zedkube, || command("reboot") == Some((counter, true))).await;
+    let line = json!({"Source": "Cluster", "Operation": "reboot", "Counter": counter, "State": "Done"});
+    let status = json!({"BootId": "boot-2", "Commands": [line]});
+    device.write("run/zedagent/DeviceOpStatus/global.json", &status.to_string());
+    run_until(&mut zedkube, || is(NodeCommand::Reboot, CommandState::Done)).await;
+
+    let requests = device.fake.requests().recent().into_iter();
+    // The preflight's tries change nothing.
+    let writes = requests.filter(|request| request.verb == "patch" && !request.query.contains("dryRun"));
+    assert_eq!(writes.count(), 4, "Recorded, none, Waiting, Done");
+
+    // Taken back, and given again with the text that is done: that is no new command, also not after a time switched off.
+    annotate("ebb.dev/reboot", Value::Null);
+    run_until(&mut zedkube, || command("reboot") == Some((counter, false)) && answer().is_none()).await;
+    device.write("etc/ebb/ebb.toml", "");
+    let kept = || item::<UncommandedNode>(&device.root(), Persistence::Persistent);
+    run_until(&mut zedkube, || kept().is_none()).await;
+    annotate("ebb.dev/reboot", json!("later"));
+    run_until(&mut zedkube, || is(NodeCommand::Reboot, CommandState::Recorded)).await;
+    device.write("etc/ebb/ebb.toml", "commands.from-cluster = true\n");
+    run_until(&mut zedkube, || kept().is_some()).await;
+    assert_eq!(command("reboot").map(|(_, is_wanted)| is_wanted), Some(false));
 }
 
 /// A call without an end cannot be made here, because each has a deadline of 10 s: so zedkube's limit is shorter.

@@ -13,7 +13,7 @@ async fn changes_failures_and_their_end_are_told() {
     fake.faults().add(Fault::on("list", "nodes", Effect::Answer(denied)).times(1));
     let mut watch = NodeWatch::start(&cluster, "edge-a");
     assert!(matches!(soon(watch.changed()).await, Err(ApiFailure::Denied { .. })));
-    assert_eq!(soon(watch.changed()).await.unwrap().unwrap().name, "edge-a");
+    assert_eq!(soon(watch.changed()).await.unwrap().unwrap().view.name, "edge-a");
     assert!(last(&fake, "list", "nodes").query.contains("fieldSelector=metadata.name%3Dedge-a"));
     fake.edit("nodes", "", "edge-a", |node| node["spec"]["unschedulable"] = json!(true)).unwrap();
     assert!(soon(watch.changed()).await.unwrap().unwrap().view.cordoned);

@@ -55,6 +55,7 @@ contract::cases_for_both! {contract::run, {
         what_is_not_served,
         a_name_that_is_taken,
         a_stale_version_is_refused,
+        the_uid_of_an_object_stays,
         null_in_a_merge_patch_removes,
         two_forms_of_a_patch,
         a_patch_that_changes_nothing_writes_nothing,

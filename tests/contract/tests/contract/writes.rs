@@ -117,6 +117,19 @@ pub(crate) async fn a_stale_version_is_refused(target: &Target) -> Result<()> {
     Ok(())
 }
 
+/// The condition under which a command, or the answer to one, is written: the Node is still the same.
+pub(crate) async fn the_uid_of_an_object_stays(target: &Target) -> Result<()> {
+    let place = Place::new(target, "uid").await?;
+    let path = place.node_path();
+    let uid = place.caller().get(&path).await?.object()?["metadata"]["uid"].clone();
+    let patch = |uid: Value| json!({"metadata": {"uid": uid, "annotations": {"n": "1"}}});
+    let refused = place.caller().patch(&path, Change::Merge, &patch(json!("x"))).await?;
+    let message = "metadata.uid: Invalid value: \\\"x\\\": field is immutable";
+    assert!(refused.code == 422 && refused.body.contains(message), "{}", refused.body);
+    place.caller().patch(&path, Change::Merge, &patch(uid)).await?.object()?;
+    Ok(())
+}
+
 pub(crate) async fn null_in_a_merge_patch_removes(target: &Target) -> Result<()> {
     let place = Place::new(target, "null").await?;
     let path = place.node_path();

@@ -46,6 +46,7 @@ pub(crate) fn update(
     let before =
         store.get(resource, namespace, name).cloned().ok_or_else(|| Refusal::not_found(resource, name))?;
     check_version(resource, &before, &object)?;
+    check_uid(resource, &before, &object)?;
     commit(store, resource, &before, object, part, context.dry_run)
 }
 
@@ -64,6 +65,15 @@ fn check_version(resource: &Resource, before: &Value, object: &Value) -> Result<
         return Err(Refusal::conflict(resource, name, why));
     }
     Ok(())
+}
+
+fn check_uid(resource: &Resource, before: &Value, object: &Value) -> Result<(), Refusal> {
+    let uid = object::uid(object);
+    if uid.is_empty() || uid == object::uid(before) {
+        return Ok(());
+    }
+    let problem = format!("Invalid value: {uid:?}: field is immutable");
+    Err(Refusal::invalid_object(resource, object::name(before), "metadata.uid", &problem))
 }
 
 /// Stores the new version of `before`. If nothing differs, nothing is stored. A terminating object whose last finalizer
