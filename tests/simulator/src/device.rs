@@ -437,6 +437,12 @@ impl Device {
         fs::read_to_string(self.root.join(path)).ok()
     }
 
+    /// The reboot that a person has given stands.
+    pub(crate) fn is_commanded_by_a_person(&self) -> bool {
+        self.text("/run/ebb/DeviceOpsCmd/reboot.json")
+            .is_some_and(|text| text.contains(r#""DesiredState":true"#))
+    }
+
     /// The phase of zedkube's state machine, as its report says.
     pub(crate) fn phase(&self) -> String {
         if let Some(eve) = &self.eve {

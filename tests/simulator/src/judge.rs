@@ -1,6 +1,7 @@
 //! The invariants, by name, and what has to be known to judge them.
 
 mod actions;
+mod annotations;
 mod answers;
 mod boots;
 mod drains;
@@ -85,6 +86,8 @@ struct Known {
     done: BTreeMap<(String, Operation, u32, String), u32>,
     /// The same in this boot, with those that did nothing.
     tried: BTreeMap<(String, Operation, u32, String), u32>,
+    /// The commands of the cluster.
+    texts: annotations::Texts,
     /// The controller's commands that are to be carried out.
     wanted: BTreeMap<Operation, u32>,
     /// When the controller took its last command of an operation back.
@@ -383,12 +386,12 @@ impl Judge {
         known.is_cordoned = is_cordoned;
     }
 
-    /// A verb of an operator has ended.
-    pub(crate) fn verb(&mut self, device: usize, words: &str, is_done: bool) {
+    /// A verb of an operator has ended, and the reboot that it gave stands.
+    pub(crate) fn verb(&mut self, device: usize, words: &str, is_commanded: bool) {
         let known = &mut self.devices[device];
         known.trials.commanded(None);
         match words.split(' ').next() {
-            Some("reboot") if is_done && !known.is_down => known.is_wanted_here = true,
+            Some("reboot") if is_commanded && !known.is_down => known.is_wanted_here = true,
             // A refusal may come after the command was taken back.
             Some("cancel") => known.is_wanted_here = false,
             Some("force") => known.overridden_at = Some(kernel::now()),

@@ -509,7 +509,9 @@ impl World {
             }
             for (words, is_done) in device.take_verbs() {
                 tell(&device.node, &format!("ebb {words}: {}", if is_done { "done" } else { "refused" }));
-                self.judge.verb(index, words, is_done);
+                // It may have been taken back before its verb has ended.
+                let is_commanded = is_done && device.is_commanded_by_a_person();
+                self.judge.verb(index, words, is_commanded);
                 // Whoever has frozen a device, or cannot reboot it, does not forget it.
                 if [UNFREEZE, situations::WITHOUT_RECORD].contains(&words) && !is_done {
                     again.push((index, words));

@@ -128,6 +128,9 @@ impl Judge {
             let what = format!("{node} does {operation} {counter}, {} s later", taken_back / SECOND);
             self.complain("a command that was taken back is not carried out", &what);
         }
+        if source == Source::Cluster {
+            self.judge_text(index, device, counter, decided_at);
+        }
         self.judge_reason(cluster, index, device, action);
         let outage = self.outage(cluster);
         // Of one that goes down in the same outage nobody can know.

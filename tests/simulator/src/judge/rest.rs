@@ -14,7 +14,7 @@ impl Judge {
     /// What is not at rest yet.
     pub(crate) fn missing(&self, cluster: &FakeCluster, devices: &[Device]) -> Vec<String> {
         let mut missing = Vec::new();
-        for (device, known) in devices.iter().zip(&self.devices) {
+        for (index, (device, known)) in devices.iter().zip(&self.devices).enumerate() {
             // EVE's zedkube publishes an operator's order as it is, and answers nobody else then.
             let is_confused = known.has_eve && known.overridden_at.is_some();
             let is_stuck = known.has_no_means || is_worn_out(device);
@@ -26,6 +26,8 @@ impl Judge {
                     missing.push(format!("{operation} {counter} of {} is not done", device.node));
                 }
             }
+            let answer = self.missing_answer(index, cluster, device);
+            missing.extend(answer.filter(|_| !is_stuck && !known.has_eve));
             let runs = device.version();
             // It answers the first who asks, and nobody else. One who takes its command back leaves the other waiting.
             let is_left_waiting = known.has_eve && !known.taken_back.is_empty();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use cluster::node_commands::NodeCommand;
 use fake_cluster::{Effect, FakeCluster, GONE_AFTER, Settings, objects};
 use serde_json::{Value, json};
 
@@ -109,6 +110,7 @@ impl World {
             Deed::Cordon(is_cordoned) => self.cordon(index, is_cordoned)?,
             Deed::KeepCordoned => self.keep_cordoned(index)?,
             Deed::RemoveMark => self.remove_mark(index)?,
+            Deed::Annotate(text) => self.annotate(index, text)?,
             Deed::BadSlot(entry) => {
                 tell("world", &format!("somebody writes {entry:?} into the slot table"));
                 self.cluster.edit("configmaps", "kube-system", "ebb-slots-default", |table| {
@@ -179,6 +181,7 @@ impl World {
             | Deed::Cordon(_)
             | Deed::KeepCordoned
             | Deed::RemoveMark
+            | Deed::Annotate(_)
             | Deed::LoseSlots(_)
             | Deed::OtherCluster(_)
             | Deed::BadSlot(_) => {}
@@ -319,6 +322,19 @@ impl World {
             }
         })?;
         self.judge.cordoned(device, is_cordoned);
+        Ok(())
+    }
+
+    /// Somebody writes this text into `ebb.dev/reboot` of the Node, or removes it.
+    fn annotate(&mut self, index: usize, text: Option<&str>) -> Result<()> {
+        let device = &self.devices[index];
+        tell(&device.node, &format!("somebody commands a reboot by the annotation of the Node: {text:?}"));
+        let node = self.cluster.edit("nodes", "", &device.node, |node| {
+            node["metadata"]["annotations"][NodeCommand::Reboot.key()] = json!(text);
+        })?;
+        let uid = node.as_ref().and_then(|node| node.pointer("/metadata/uid")).and_then(Value::as_str);
+        let counter = uid.zip(text).map(|(uid, text)| NodeCommand::Reboot.counter(uid, text));
+        self.judge.annotated(index, counter);
         Ok(())
     }
 

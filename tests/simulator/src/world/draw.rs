@@ -18,7 +18,11 @@ use crate::programs::{self, Fate};
 use crate::trouble::{self, Trouble};
 
 /// Settings of an operator, and in one of how many histories each is.
-pub(super) const SETTINGS: [(u64, &str); 2] = [(6, "drain.attempts = 2"), (8, "stateful.parallel = 4")];
+pub(super) const SETTINGS: [(u64, &str); 3] =
+    [(6, "drain.attempts = 2"), (8, "stateful.parallel = 4"), (2, FROM_CLUSTER)];
+
+/// The setting by which commands of the cluster count.
+const FROM_CLUSTER: &str = "commands.from-cluster = true";
 
 /// Phases of zedkube, as its report names them. Those of a drain are short, and would rarely be met by chance.
 const PHASES: [&str; 8] =
@@ -49,6 +53,9 @@ impl World {
             self.judge.add(has_eve);
             if has_no_means {
                 self.judge.has_no_means(index);
+            }
+            if self.settings.contains(FROM_CLUSTER) {
+                self.judge.obeys_the_cluster(index);
             }
             draw_programs(index, &self.limits);
             self.draw_pods(index, node)?;
@@ -286,6 +293,18 @@ impl World {
                 self.plan_part([(later, verb(more)), (end, verb(UNFREEZE))]);
             } else {
                 self.plan_part([(later, verb(more))]);
+            }
+        }
+        if chance(3) {
+            let (device, from) = (device(), pick(&[5 * SECOND, any(), any()]));
+            let annotate = |text| Happening::Fault(device, Fault::Person(Deed::Annotate(text)));
+            self.plan_part([(from, annotate(Some("kernel")))]);
+            let later = from + kernel::below(4 * MINUTE);
+            match below(4) {
+                0 => self.plan_part([(later, annotate(None))]),
+                1 => self.plan_part([(later, annotate(Some("guests")))]),
+                2 => self.plan_part([(later, annotate(None)), (later + SECOND, annotate(Some("kernel")))]),
+                _ => {}
             }
         }
     }

@@ -106,6 +106,8 @@ impl Fault {
                 Deed::Cordon(false) => "uncordon by hand".to_owned(),
                 Deed::KeepCordoned => "request to keep the cordon".to_owned(),
                 Deed::RemoveMark => "annotation of the cordon removed".to_owned(),
+                Deed::Annotate(Some(_)) => "reboot by the cluster".to_owned(),
+                Deed::Annotate(None) => "reboot by the cluster taken back".to_owned(),
                 Deed::Verb(words) => format!("ebb {}", words.split(" --").next().unwrap_or_default()),
                 Deed::Override(_) => "override by a file".to_owned(),
                 Deed::RemoveFiles => "files of zedkube removed".to_owned(),
@@ -151,6 +153,8 @@ pub(super) enum Deed {
     KeepCordoned,
     /// Removes the annotation by which our cordon is known.
     RemoveMark,
+    /// Writes this text into the annotation `ebb.dev/reboot` of the Node, or removes it.
+    Annotate(Option<&'static str>),
     /// Runs a verb of `ebb` on the device.
     Verb(&'static str),
     /// Overrides the drain by a file with this text.
@@ -193,6 +197,7 @@ impl Deed {
             | Self::Cordon(_)
             | Self::KeepCordoned
             | Self::RemoveMark
+            | Self::Annotate(_)
             | Self::LoseSlots(_)
             | Self::OtherCluster(_)
             | Self::BadSlot(_) => false,
