@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use pubsub::{Persistence, Root, Subscription, TopicKey, read_item};
 use runtime::freeze::Freeze;
-use runtime::read_or_none;
+use runtime::{Settings, read_or_none};
 use schemas::{ActionRecord, CancelCommand, DeviceOpsCmd, Operation, Source, agent};
 use text::one_line;
 
@@ -22,7 +22,9 @@ const MOST_REASON: usize = 512;
 
 /// Reads the command of this source from its file, not from a subscription: a subscription cannot tell an absent item
 /// from one that is being written.
-pub(crate) fn command(root: &Root, (source, operation): Kind) -> Commanded {
+///
+/// With `commands.from-cluster` off a command of the cluster counts as taken back, whoever has written its file.
+pub(crate) fn command(root: &Root, (source, operation): Kind, settings: &Settings) -> Commanded {
     let Ok(key) = TopicKey::parse(operation.name()) else {
         return Commanded::Unreadable;
     };
@@ -36,7 +38,17 @@ pub(crate) fn command(root: &Root, (source, operation): Kind) -> Commanded {
             let reason = of_person(&command.reason, MOST_REASON);
             let now = command.now && is_person;
             let without_record = command.without_record && is_person && operation == Operation::Reboot;
-            Commanded::Given(DeviceOpsCmd { ops_time, now, without_record, by, reason, ..command })
+            let desired_state =
+                command.desired_state && (source != Source::Cluster || settings.commands.from_cluster);
+            Commanded::Given(DeviceOpsCmd {
+                desired_state,
+                ops_time,
+                now,
+                without_record,
+                by,
+                reason,
+                ..command
+            })
         }
         Ok(None) if has_folder(root, source) => Commanded::Absent,
         Ok(None) => Commanded::NoFolder,

@@ -92,7 +92,8 @@ impl Shell for DeviceOpShell {
 
     fn look(&mut self, state: &State, now: Moment) -> Facts {
         let root = self.context.root();
-        let commands = all_kinds().map(|kind| (kind, inputs::command(root, kind))).collect();
+        let settings = self.settings.current();
+        let commands = all_kinds().map(|kind| (kind, inputs::command(root, kind, &settings))).collect();
         let counters = self.counters.look(root);
         Facts {
             commands,

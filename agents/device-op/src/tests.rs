@@ -285,6 +285,7 @@ async fn every_source_has_its_own_folder_and_counters() {
         (Source::Host, "run/sentinel", "persist/status/host"),
     ] {
         let mut device = Device::new();
+        device.write("etc/ebb/ebb.toml", "commands.from-cluster = true\n");
         let counter = format!("{counters}/rebootConfig");
         device.write(&counter, COUNTER_1);
         device.run().await;
@@ -303,6 +304,25 @@ async fn every_source_has_its_own_folder_and_counters() {
             assert_eq!(device.read(&counter), r#"{"Counter":2,"DesiredState":true,"OpsTime":"now"}"#);
         }
         device.stop().await;
+    }
+}
+
+#[test]
+fn a_command_of_the_cluster_stands_only_if_the_settings_say_so() {
+    let device = Device::new();
+    let mut settings = runtime::Settings::default();
+    for (source, from_cluster, stands) in
+        [(Source::Cluster, false, false), (Source::Cluster, true, true), (Source::Controller, false, true)]
+    {
+        let path = format!("run/{}/DeviceOpsCmd/reboot.json", source.agent());
+        device.write(&path, r#"{"Counter":2,"DesiredState":true}"#);
+        settings.commands.from_cluster = from_cluster;
+        match crate::inputs::command(&device.root(), (source, Operation::Reboot), &settings) {
+            crate::facts::Commanded::Given(command) => {
+                assert_eq!((command.counter, command.desired_state), (2, stands))
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }
 
