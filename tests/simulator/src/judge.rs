@@ -555,6 +555,9 @@ impl Judge {
             known.not_taken_since = order::handed_over(&value).map(|_| since);
         } else if path.ends_with("/DeviceAction/global.json") {
             let action: Option<DeviceAction> = content.and_then(|text| parse(text).ok());
+            if action.as_ref().is_some_and(|action| action.state == DeviceActionState::Taken) {
+                known.not_taken_since = known.not_taken_since.map(|_| kernel::now());
+            }
             let acting = action.filter(|action| action.state == DeviceActionState::Acting);
             let acting = acting.and_then(|action| Some((action.command?, action.counter)));
             known.acting = acting.map(|(operation, counter)| match known.acting {

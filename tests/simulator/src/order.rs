@@ -52,6 +52,10 @@ impl Order {
         let value: Value = content.and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default();
         let broken = match path {
             COMMAND => self.judge_command(device, &value),
+            STATUS => {
+                self.note_status(device, &value);
+                None
+            }
             REPORT => {
                 let broken = self.judge_answers(device, &value);
                 self.note_answers(&value);
@@ -118,6 +122,16 @@ impl Order {
     pub(crate) fn is_off_record(&self, device: &Device) -> bool {
         let record = self.last(device, WITHOUT);
         record.get("BootId").and_then(Value::as_str) == Some(&device.boot_id())
+    }
+
+    /// While nodeagent acts for one requester, the report does not show what another one was answered before.
+    fn note_status(&mut self, device: &Device, status: &Value) {
+        if status.get("Status").and_then(Value::as_u64) == Some(COMPLETE) {
+            let record = self.last(device, DRAIN);
+            let requests = record.pointer("/Record/Requests").and_then(Value::as_array);
+            let is_answered = |request: &&Value| request.get("Answer").is_some_and(|answer| !is_open(answer));
+            self.shown.extend(requests.into_iter().flatten().filter(is_answered).map(requested_at));
+        }
     }
 
     fn note_answers(&mut self, report: &Value) {

@@ -372,7 +372,8 @@ impl Judge {
         // Two requests that fail may be an outage, which moves the deadline.
         let late = self.limits.attempt.map_or(0, |limit| now.saturating_sub(since + limit));
         let is_undisturbed = known.disturbed_at < since
-            && known.suspended_until < since
+            // What was refused before a suspend is asked again after the pause of a watch.
+            && after(known.suspended_until, UNSEEN) < since
             && known.orders.on_record_since() < since
             && device.runs_for(Agent::Zedkube) > now - since;
         if late > SECOND && is_seen && after(before, HANGS) <= since {

@@ -71,7 +71,9 @@ impl World {
             Trouble::Fault(_, "*" | "nodes", Effect::Answer(_), times) => {
                 self.judge.nodes_are_refused(*times);
             }
-            Trouble::Fault(_, _, Effect::DelayAfter(late), _) => self.judge.answers_are_late(*late),
+            Trouble::Fault(_, _, Effect::Delay(late) | Effect::DelayAfter(late), _) => {
+                self.judge.answers_are_late(*late);
+            }
             Trouble::Fault(_, _, effect, times) if is_refusal(effect) => self.judge.refuses(*times),
             Trouble::Fault(..)
             | Trouble::SchedulerSees
@@ -193,8 +195,11 @@ impl World {
     /// puts the old one back.
     pub(super) fn lead_to(&mut self, index: usize, is_other: bool) -> Result<()> {
         let is_known = self.devices[index].eve.is_some() || self.elsewhere.contains(&index) == is_other;
-        // A device that is away would begin its next drain in the other cluster, which may then say that it is drained.
-        if is_known || (is_other && self.judge.is_away(index)) {
+        // A device that is away, or has no drain, would begin its next one in the other cluster, which may then say that it is
+        // drained.
+        let begins_anew =
+            self.judge.is_away(index) || ["Idle", "Failed"].contains(&self.devices[index].phase().as_str());
+        if is_known || (is_other && begins_anew) {
             return Ok(());
         }
         tell(&self.devices[index].node, &format!("its kubeconfig leads to another cluster: {is_other}"));
