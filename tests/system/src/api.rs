@@ -33,9 +33,22 @@ pub(crate) fn runtime() -> Result<&'static Runtime> {
 impl Api {
     /// Opens calls with this kubeconfig.
     pub fn open(kubeconfig: &Path) -> Result<Self> {
+        Self::open_for(kubeconfig, None)
+    }
+
+    /// Opens calls with an administrator's kubeconfig, in the name of another user, who is in no group.
+    pub fn open_as(kubeconfig: &Path, user: &str) -> Result<Self> {
+        Self::open_for(kubeconfig, Some(user))
+    }
+
+    fn open_for(kubeconfig: &Path, user: Option<&str>) -> Result<Self> {
         let client = runtime()?.block_on(async {
             let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
-            let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+            let mut config =
+                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+            if let Some(user) = user {
+                config.auth_info.impersonate = Some(user.to_owned());
+            }
             anyhow::Ok(Client::try_from(config)?)
         })?;
         Ok(Self { client })

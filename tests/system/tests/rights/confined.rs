@@ -94,11 +94,11 @@ fn not_meant(mut requests: Vec<String>) -> Vec<String> {
 }
 
 /// A call that is tried.
-struct Try {
-    what: &'static str,
-    method: Method,
-    path: String,
-    body: Value,
+pub(crate) struct Try {
+    pub(crate) what: &'static str,
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) body: Value,
 }
 
 /// Verb, answer for the own node, answer for another node.
@@ -175,7 +175,7 @@ fn every_reach_for_another_node_is_refused(site: &Site, table: &str, more: Vec<V
 }
 
 /// The answer to a call: `done`, or the part that refuses it: a policy by its name, without the pool's name.
-fn answer_to(api: &Api, tried: &Try, pool: &str) -> String {
+pub(crate) fn answer_to(api: &Api, tried: &Try, pool: &str) -> String {
     let said = match api.send(&tried.method, &tried.path, &tried.body) {
         Ok(_) => return "done".to_owned(),
         Err(error) => format!("{error:#}"),
@@ -186,7 +186,7 @@ fn answer_to(api: &Api, tried: &Try, pool: &str) -> String {
         policy.trim_end_matches(&format!("-{pool}")).to_owned()
     } else if restriction.iter().any(|sign| said.contains(sign)) {
         "NodeRestriction".to_owned()
-    } else if said.contains("cannot patch resource") {
+    } else if ["cannot patch resource", "cannot create resource"].iter().any(|sign| said.contains(sign)) {
         "no right".to_owned()
     } else {
         said
