@@ -40,10 +40,10 @@ pub enum Verb {
     /// Mark nodes as schedulable
     #[command(args_override_self = true)]
     Uncordon(UncordonArguments),
-    /// Have the devices of nodes drained, then rebooted, by ebb on the device
+    /// Drain nodes, then reboot their devices; ebb on each device does it
     #[command(args_override_self = true)]
     Reboot(CommandArguments),
-    /// Have the devices of nodes drained, then their applications stopped; the devices stay up
+    /// Drain nodes, then stop the applications of their devices, which stay up; ebb on each device does it
     #[command(args_override_self = true)]
     Shutdown(CommandArguments),
     /// Take back what `reboot` and `shutdown` have commanded
@@ -91,7 +91,7 @@ Examples:
   kubectl ebb plan NODE --ignore-daemonsets   what this drain would do, and what would block it
   kubectl ebb drain NODE --ignore-daemonsets  as kubectl drain, with a reason for every wait
   kubectl ebb uncordon NODE                   the node takes pods again
-  kubectl ebb reboot NODE --wait              its device drains the node, reboots, and says how far it is
+  kubectl ebb reboot NODE --wait              its device drains the node, then reboots
   kubectl ebb cancel NODE                     takes that back
 
 Exit codes: 0 done; 1 refused, failed or invalid arguments, as kubectl; 2 no such verb; 130 after Ctrl-C.";
