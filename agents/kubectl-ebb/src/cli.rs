@@ -6,14 +6,17 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::called::{PLUGIN_COMPLETE, called_as};
+use crate::cancel::CancelArguments;
+use crate::command::CommandArguments;
 use crate::cordon::CordonArguments;
 use crate::drain::DrainArguments;
+use crate::kubectl::nodes::NodeArguments;
 use crate::plan::PlanArguments;
 use crate::uncordon::UncordonArguments;
 
-/// Drains nodes as `kubectl drain` does, with a reason for every wait.
+/// Drains nodes as `kubectl drain` does, with a reason for every wait; reboots and shuts down the devices behind them.
 ///
-/// Verbs about one device (its status, its reboot) are typed there: `ebb status`.
+/// Other verbs about one device (its status, its poweroff) are typed there: `ebb status`.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-ebb", bin_name = "kubectl ebb", version, max_term_width = 100)]
 #[command(arg_required_else_help = true, after_help = AFTER_HELP)]
@@ -37,9 +40,33 @@ pub enum Verb {
     /// Mark nodes as schedulable
     #[command(args_override_self = true)]
     Uncordon(UncordonArguments),
+    /// Drain nodes, then reboot their devices; ebb on each device does it
+    #[command(args_override_self = true)]
+    Reboot(CommandArguments),
+    /// Drain nodes, then stop the applications of their devices, which stay up; ebb on each device does it
+    #[command(args_override_self = true)]
+    Shutdown(CommandArguments),
+    /// Take back what `reboot` and `shutdown` have commanded
+    #[command(args_override_self = true)]
+    Cancel(CancelArguments),
     /// Answer a TAB
     #[command(name = COMPLETE, hide = true, disable_help_flag = true)]
     Complete(CompleteArguments),
+}
+
+impl Verb {
+    /// The choice of nodes, of a verb that has one.
+    pub(crate) fn nodes(&self) -> Option<&NodeArguments> {
+        match self {
+            Self::Plan(plan) => Some(plan.nodes()),
+            Self::Drain(drain) => Some(&drain.nodes),
+            Self::Cordon(cordon) => Some(&cordon.nodes),
+            Self::Uncordon(uncordon) => Some(&uncordon.nodes),
+            Self::Reboot(command) | Self::Shutdown(command) => Some(&command.nodes),
+            Self::Cancel(cancel) => Some(&cancel.nodes),
+            Self::Complete(_) => None,
+        }
+    }
 }
 
 /// Arguments of the hidden verb that answers a TAB.
@@ -56,11 +83,16 @@ pub const COMPLETE: &str = "__complete";
 /// Verbs that imitate kubectl's. Like kubectl they exit with 1 for invalid arguments.
 const KUBECTL_VERBS: [&str; 4] = ["drain", "cordon", "uncordon", "plan"];
 
+/// Verbs of the plugin that command devices. `ebb` on a device has verbs of the same names, with rules of their own.
+const COMMANDING_VERBS: [&str; 3] = ["reboot", "shutdown", "cancel"];
+
 const AFTER_HELP: &str = "\
 Examples:
   kubectl ebb plan NODE --ignore-daemonsets   what this drain would do, and what would block it
   kubectl ebb drain NODE --ignore-daemonsets  as kubectl drain, with a reason for every wait
   kubectl ebb uncordon NODE                   the node takes pods again
+  kubectl ebb reboot NODE --wait              its device drains the node, then reboots
+  kubectl ebb cancel NODE                     takes that back
 
 Exit codes: 0 done; 1 refused, failed or invalid arguments, as kubectl; 2 no such verb; 130 after Ctrl-C.";
 
@@ -88,6 +120,11 @@ pub(crate) fn definition() -> clap::Command {
 /// Exit code for invalid arguments: 1 for the verbs that imitate kubectl's, else 2.
 pub fn usage_code(arguments: &[OsString]) -> u8 {
     if is_kubectl_verb(arguments) { 1 } else { 2 }
+}
+
+/// Exit code of the plugin for invalid arguments: 1 for all its verbs, else 2.
+pub(crate) fn plugin_usage_code(arguments: &[OsString]) -> u8 {
+    if is_one_of(&COMMANDING_VERBS, arguments) { 1 } else { usage_code(arguments) }
 }
 
 /// Joins kubectl's `-v 2`, `-v2` and `--v 2` into `-v=2`. Our `-v` has an optional value, so clap accepts it only with
@@ -119,8 +156,12 @@ pub fn levels(arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 fn is_kubectl_verb(arguments: &[OsString]) -> bool {
+    is_one_of(&KUBECTL_VERBS, arguments)
+}
+
+fn is_one_of(verbs: &[&str], arguments: &[OsString]) -> bool {
     let verb = arguments.get(1).and_then(|verb| verb.to_str());
-    verb.is_some_and(|verb| KUBECTL_VERBS.contains(&verb))
+    verb.is_some_and(|verb| verbs.contains(&verb))
 }
 
 #[cfg(test)]

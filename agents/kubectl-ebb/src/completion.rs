@@ -123,18 +123,14 @@ fn described(name: String, about: Option<String>) -> (String, String) {
 
 /// The nodes of the cluster that the flags before choose, without those that are named already.
 fn nodes(before: &[String]) -> impl Iterator<Item = String> {
-    let words = ["kubectl-ebb", "drain"].into_iter().map(str::to_owned);
-    // All verbs about nodes choose the cluster by the same flags. A node is needed by the parser only.
-    let words = words.chain(before.iter().skip(1).cloned()).chain(["x".to_owned()]).map(OsString::from);
-    let names = match cli::parse(words.collect()) {
-        Ok(Verb::Drain(drain)) => {
-            let names = async { Ok(tokio::time::timeout(PATIENCE, drain.nodes.names()).await??) };
-            crate::in_runtime(names).unwrap_or_default()
-        }
-        Ok(_) | Err(_) => Vec::new(),
-    };
+    let words = ["kubectl-ebb"].into_iter().chain(before.iter().map(String::as_str));
+    let verb = cli::parse(words.map(OsString::from).collect()).ok();
+    let names = verb.as_ref().and_then(Verb::nodes).and_then(|nodes| {
+        let names = async { Ok(tokio::time::timeout(PATIENCE, nodes.names()).await??) };
+        crate::in_runtime(names).ok()
+    });
     // The shell reads what it inserts: nothing but what a Node's name may hold.
     let is_plain = |name: &str| name.chars().all(|one| one.is_ascii_alphanumeric() || ".-".contains(one));
     let typed = before.to_vec();
-    names.into_iter().filter(move |name| is_plain(name) && !typed.contains(name))
+    names.into_iter().flatten().filter(move |name| is_plain(name) && !typed.contains(name))
 }

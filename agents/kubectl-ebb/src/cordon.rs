@@ -15,7 +15,7 @@ use crate::screen;
 #[derive(Args, Debug)]
 pub struct CordonArguments {
     #[command(flatten)]
-    nodes: NodeArguments,
+    pub(crate) nodes: NodeArguments,
     /// Reason, written into an annotation of the node
     #[arg(long, value_name = "TEXT", default_value = "ebb cordon")]
     reason: String,

@@ -4,10 +4,13 @@
 //! the same plugin when it is called through a link of that name.
 
 pub mod called;
+pub mod cancel;
 pub mod cli;
+pub mod command;
 pub mod completion;
 pub mod cordon;
 pub mod drain;
+mod following;
 pub mod interrupts;
 pub mod kubectl;
 pub mod plan;
@@ -20,6 +23,7 @@ use std::process::ExitCode;
 use std::thread;
 
 use anyhow::Context;
+use cluster::node_commands::NodeCommand;
 
 use cli::Verb;
 
@@ -35,12 +39,15 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
 }
 
 fn run_verb(arguments: Vec<OsString>) -> ExitCode {
-    let usage = cli::usage_code(&arguments);
+    let usage = cli::plugin_usage_code(&arguments);
     let result = match parse_aside(arguments, cli::parse) {
         Ok(Verb::Plan(arguments)) => plan::run(&arguments),
         Ok(Verb::Drain(arguments)) => drain::run(&arguments),
         Ok(Verb::Cordon(arguments)) => cordon::run(&arguments),
         Ok(Verb::Uncordon(arguments)) => uncordon::run(&arguments),
+        Ok(Verb::Reboot(arguments)) => command::run(NodeCommand::Reboot, &arguments),
+        Ok(Verb::Shutdown(arguments)) => command::run(NodeCommand::Shutdown, &arguments),
+        Ok(Verb::Cancel(arguments)) => cancel::run(&arguments),
         Ok(Verb::Complete(arguments)) => {
             completion::answer(&arguments, cli::definition());
             Ok(ExitCode::SUCCESS)

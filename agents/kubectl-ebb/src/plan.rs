@@ -19,6 +19,7 @@ use crate::drain::document::{BlockedDocument, PodDocument, of_blocked, of_line};
 use crate::drain::forecast::Forecast;
 pub use crate::drain::forecast::Permits;
 use crate::drain::options::{Options, policy};
+use crate::kubectl::nodes::NodeArguments;
 use crate::screen;
 
 /// Arguments of `ebb plan`.
@@ -56,6 +57,11 @@ pub fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
 }
 
 impl PlanArguments {
+    /// The choice of nodes.
+    pub(crate) fn nodes(&self) -> &NodeArguments {
+        &self.drain.nodes
+    }
+
     /// True if no node is named, and none chosen by its labels.
     pub fn names_no_node(&self) -> bool {
         let nodes = &self.drain.nodes;

@@ -85,7 +85,9 @@ pub use failure::ApiFailure;
 pub use informer::Informer;
 pub use inquire::inquire;
 pub use longhorn::{DrainPolicy, set_node_drain_policy};
-pub use nodes::{NodeFacts, NodeWatch, get_node, list_nodes, list_nodes_selected, sample_nodes};
+pub use nodes::{
+    NodeFacts, NodeWatch, get_node, get_node_facts, list_nodes, list_nodes_selected, sample_nodes,
+};
 pub use pace::{MOST as MOST_REQUESTS, Pace};
 pub use relist::{full_snapshot, relist};
 pub use slots::{

@@ -51,8 +51,13 @@ async fn list(cluster: &Cluster, selection: &Selection) -> Result<Vec<NodeFacts>
 /// One Node, read consistently; `None` if the server answers that it does not exist, with a Status that names this
 /// Node. Any other 404 is a failure.
 pub async fn get_node(cluster: &Cluster, name: &str) -> Result<Option<NodeView>, ApiFailure> {
+    Ok(get_node_facts(cluster, name).await?.map(|node| node.view))
+}
+
+/// As [`get_node`], with the commands on the Node and the fields that identify its machine.
+pub async fn get_node_facts(cluster: &Cluster, name: &str) -> Result<Option<NodeFacts>, ApiFailure> {
     let found = find_node::<Node>(cluster, name).await?;
-    Ok(found.map(|node| NodeFacts::of(&node).at(cluster.server_time())))
+    Ok(found.map(|node| NodeFacts::of(&node).seen_at(cluster.server_time())))
 }
 
 /// One Node as the server has it; a Node that does not exist is a failure.

@@ -6,15 +6,18 @@ use tokio::process::Command;
 use crate::site::{PROGRAM, Site, program, said};
 
 /// The candidates without their descriptions, and the line that says whether files fit.
-async fn told(site: &Site, words: &[&str]) -> Result<(Vec<String>, String)> {
-    let mut command = program();
-    command.env("KUBECONFIG", site.kubeconfig()).arg("__complete").args(words);
+async fn told(site: &Site, mut command: Command, words: &[&str]) -> Result<(Vec<String>, String)> {
+    command.env("KUBECONFIG", site.kubeconfig()).args(words);
     let said = said(command.output().await?)?;
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{words:?}");
     let mut lines: Vec<String> =
         said.out.lines().map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect();
     let directive = lines.pop().context("nothing is told")?;
     Ok((lines, directive))
+}
+
+fn owned(candidates: &[&str]) -> Vec<String> {
+    candidates.iter().map(|&candidate| candidate.to_owned()).collect()
 }
 
 #[tokio::test]
@@ -40,12 +43,18 @@ async fn verbs_flags_values_and_nodes_are_completed() -> Result<()> {
         (&["completion", ""], &["bash", "zsh", "fish"], ":4"),
     ];
     for (words, expected, directive) in cases {
-        let (candidates, told) = told(&site, words).await?;
-        assert_eq!(
-            (candidates.iter().map(String::as_str).collect::<Vec<_>>(), told.as_str()),
-            (expected.to_vec(), directive),
-            "{words:?}"
-        );
+        let mut command = program();
+        command.arg("__complete");
+        assert_eq!(told(&site, command, words).await?, (owned(expected), directive.to_owned()), "{words:?}");
+    }
+    // The verbs that only the plugin has, and their flags.
+    for (words, expected) in [
+        (&["cance"][..], &["cancel"][..]),
+        (&["reboot", "--wait", "edge-a", "edge-"], &["edge-b", "edge-c"]),
+        (&["cancel", "--timeout", "5s", "--wait", "edge-c"], &["edge-c"]),
+    ] {
+        let command = site.plugin_program("kubectl_complete-ebb")?;
+        assert_eq!(told(&site, command, words).await?, (owned(expected), ":4".to_owned()), "{words:?}");
     }
     assert_eq!(site.changes(), [""; 0]);
     Ok(())

@@ -11,6 +11,7 @@ mod drains;
 mod dry_runs;
 mod forces;
 mod hostile_texts;
+mod node_commands;
 mod nonsense;
 mod operations;
 mod own_node;

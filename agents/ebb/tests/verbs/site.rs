@@ -1,6 +1,6 @@
 //! A cluster, a kubeconfig for it, and the program.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -97,7 +97,24 @@ impl Site {
 
     /// Starts `ebb`.
     pub(crate) fn start(&self, words: &str) -> Result<Child> {
-        let mut command = program();
+        self.spawn(program(), words)
+    }
+
+    /// As [`Site::start`], as kubectl starts its plugin.
+    pub(crate) fn start_plugin(&self, words: &str) -> Result<Child> {
+        self.spawn(self.plugin_program("kubectl-ebb")?, words)
+    }
+
+    /// As [`program`], through a link of this name.
+    pub(crate) fn plugin_program(&self, name: &str) -> Result<Command> {
+        let link = self.folder.path().join(name);
+        if !link.exists() {
+            std::os::unix::fs::symlink(PROGRAM, &link)?;
+        }
+        Ok(program_at(&link))
+    }
+
+    fn spawn(&self, mut command: Command, words: &str) -> Result<Child> {
         command.args(words.split_whitespace()).arg("--kubeconfig").arg(self.kubeconfig());
         Ok(command.spawn()?)
     }
@@ -206,7 +223,11 @@ impl Site {
 
 /// The program without anything of the person who runs the tests.
 pub(crate) fn program() -> Command {
-    let mut command = Command::new(PROGRAM);
+    program_at(Path::new(PROGRAM))
+}
+
+fn program_at(path: &Path) -> Command {
+    let mut command = Command::new(path);
     command
         .env_remove("KUBECONFIG")
         .env_remove("HOME")

@@ -8,7 +8,7 @@ use anyhow::{anyhow, bail};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use cluster::kubeconfig::{ADMINISTRATORS, KUBELETS, Overrides, Search};
-use cluster::{ApiFailure, Cluster, connect, get_node, list_nodes, list_nodes_selected};
+use cluster::{ApiFailure, Cluster, NodeFacts, connect, get_node_facts, list_nodes, list_nodes_selected};
 use drain::Selector;
 use drain::view::NodeView;
 
@@ -91,6 +91,19 @@ impl NodeArguments {
     /// # Errors
     /// There is no usable kubeconfig, or a node does not exist.
     pub(crate) async fn find(&self, verb: &str, chosen: &Chosen) -> anyhow::Result<(Cluster, Vec<NodeView>)> {
+        let (cluster, nodes) = self.find_facts(verb, chosen).await?;
+        Ok((cluster, nodes.into_iter().map(|node| node.view).collect()))
+    }
+
+    /// As [`NodeArguments::find`], with the commands on each Node.
+    ///
+    /// # Errors
+    /// As [`NodeArguments::find`].
+    pub(crate) async fn find_facts(
+        &self,
+        verb: &str,
+        chosen: &Chosen,
+    ) -> anyhow::Result<(Cluster, Vec<NodeFacts>)> {
         if let Some(warning) = self.dry_run.warning() {
             screen::say(warning);
         }
@@ -175,21 +188,18 @@ impl Chosen {
     ///
     /// # Errors
     /// Nodes do not exist (the error names all of them), or the call failed.
-    pub(crate) async fn resolve(&self, cluster: &Cluster) -> anyhow::Result<Vec<NodeView>> {
+    pub(crate) async fn resolve(&self, cluster: &Cluster) -> anyhow::Result<Vec<NodeFacts>> {
         match self {
             Self::Names(names) => by_name(cluster, names).await,
-            Self::Selected(selector) => {
-                let nodes = list_nodes_selected(cluster, &selector.to_string()).await?;
-                Ok(nodes.into_iter().map(|node| node.view).collect())
-            }
+            Self::Selected(selector) => Ok(list_nodes_selected(cluster, &selector.to_string()).await?),
         }
     }
 }
 
-async fn by_name(cluster: &Cluster, names: &[String]) -> anyhow::Result<Vec<NodeView>> {
+async fn by_name(cluster: &Cluster, names: &[String]) -> anyhow::Result<Vec<NodeFacts>> {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for name in names {
-        match get_node(cluster, name).await? {
+        match get_node_facts(cluster, name).await? {
             Some(node) => found.push(node),
             None => missing.push(format!("nodes \"{name}\" not found")),
         }
