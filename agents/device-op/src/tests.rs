@@ -317,12 +317,9 @@ fn a_command_of_the_cluster_stands_only_if_the_settings_say_so() {
         let path = format!("run/{}/DeviceOpsCmd/reboot.json", source.agent());
         device.write(&path, r#"{"Counter":2,"DesiredState":true}"#);
         settings.commands.from_cluster = from_cluster;
-        match crate::inputs::command(&device.root(), (source, Operation::Reboot), &settings) {
-            crate::facts::Commanded::Given(command) => {
-                assert_eq!((command.counter, command.desired_state), (2, stands))
-            }
-            other => panic!("{other:?}"),
-        }
+        let command = crate::inputs::command(&device.root(), (source, Operation::Reboot), &settings);
+        let crate::facts::Commanded::Given(command) = command else { panic!("{command:?}") };
+        assert_eq!((command.counter, command.desired_state), (2, stands), "{source} {from_cluster}");
     }
 }
 

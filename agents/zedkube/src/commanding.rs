@@ -28,7 +28,7 @@ use session::Phase;
 use crate::link::Link;
 use crate::membership::Kept;
 use answering::Answering;
-use decide::{Command, Device, Standing};
+use decide::{Device, Known, Standing};
 
 /// The commands of the cluster, and their answers.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub(crate) struct Commanding {
     answering: Answering,
     /// The answer that was worked out last.
     last: Option<CommandAnswer>,
+    /// The commands that stand, the one that came last at the end.
+    came: Vec<(NodeCommand, u32)>,
     /// The last error about our files, so that the log has it once.
     trouble: Option<String>,
 }
@@ -83,6 +85,7 @@ impl Commanding {
             device_op: None,
             answering: Answering::start(link),
             last: None,
+            came: Vec::new(),
             trouble: None,
         })
     }
@@ -182,13 +185,9 @@ impl Commanding {
     }
 
     fn opened(&mut self) -> Result<&mut Publisher<DeviceOpsCmd>, PublishError> {
-        let files = match self.files.take() {
-            Some(files) => files,
-            None => {
-                let (root, lock) = (self.context.root(), self.context.lock());
-                Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, lock)?.served()?
-            }
-        };
+        let (root, lock) = (self.context.root(), self.context.lock());
+        let open = || Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, lock)?.served();
+        let files = self.files.take().map_or_else(open, Ok)?;
         Ok(self.files.insert(files))
     }
 
@@ -204,7 +203,8 @@ impl Commanding {
             last: last.as_ref(),
         };
         let answers = NodeCommand::ALL.map(|command| decide::answer(&self.known(command, around), &device));
-        let answer = decide::shown(answers.into_iter().flatten(), last.as_ref()).map(|progress| {
+        self.came = decide::in_order(&self.came, &node.commands.given, last.as_ref());
+        let answer = decide::shown(answers.into_iter().flatten(), &self.came).map(|progress| {
             let is_same = |last: &&CommandAnswer| progress.is_same(last);
             let since = last.as_ref().filter(is_same).map(|last| last.since.clone());
             progress.dated(since.unwrap_or_else(|| GoTime::from(clock::wall()).to_string()))
@@ -214,7 +214,7 @@ impl Commanding {
     }
 
     /// What is known of one command.
-    fn known<'a>(&self, command: NodeCommand, around: &Around<'a>) -> Command<'a> {
+    fn known<'a>(&self, command: NodeCommand, around: &Around<'a>) -> Known<'a> {
         let operation = operation(command);
         let of_node = |node: &'a NodeFacts| {
             let NodeCommands { given, .. } = &node.commands;
@@ -223,7 +223,7 @@ impl Commanding {
         let key = TopicKey::parse(operation.name()).ok();
         let file = key.and_then(|key| self.files.as_ref()?.get(&key));
         let recorded = OPERATIONS.iter().zip(self.recorded).find(|(other, _)| **other == operation);
-        Command {
+        Known {
             command,
             operation,
             is_on: around.is_on,

@@ -168,7 +168,7 @@ impl Service {
         while !agent_loop.is_over() && end.is_ok() {
             let next = Some(self.next_time()).filter(|next| *next != Moment::NEVER);
             agent_loop.succeeded(next.map(|next| now().until(next)));
-            let woken = agent_loop.wait(self.next()).await;
+            let woken = agent_loop.wait(Box::pin(self.next())).await;
             if agent_loop.is_over() {
                 break;
             }

@@ -17,6 +17,9 @@ pub const STATE: &str = "ebb.dev/state";
 /// Longest text of a command, in bytes. Kubernetes allows 256 KiB for all annotations of an object together.
 pub const LONGEST_TEXT: usize = 1024;
 
+/// Longest answer that is read, in bytes: ours, with each character of its reason escaped.
+const LONGEST_STATE: usize = 4096;
+
 /// Longest reason in an answer, in bytes.
 const LONGEST_REASON: usize = 512;
 
@@ -99,13 +102,15 @@ impl NodeCommands {
             };
             Some(GivenCommand { command, counter: command.counter(node_uid, text), text: shown })
         };
-        let state = annotations.get(STATE).map(|state| one_line(state, 2 * LONGEST_TEXT));
+        let state = annotations.get(STATE).map(|state| one_line(state, LONGEST_STATE));
         Self { given: NodeCommand::ALL.into_iter().filter_map(given).collect(), state }
     }
 
-    /// The answer, if it can be read.
+    /// The answer, if it can be read; its texts on one line.
     pub fn answer(&self) -> Option<CommandAnswer> {
-        serde_json::from_str(self.state.as_ref()?).ok()
+        let answer: CommandAnswer = serde_json::from_str(self.state.as_ref()?).ok()?;
+        let reason = one_line(&answer.reason, LONGEST_TEXT);
+        Some(CommandAnswer { reason, since: one_line(&answer.since, LONGEST_TEXT), ..answer })
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Standing {
 
 /// Everything that is known of one command.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Command<'a> {
+pub(super) struct Known<'a> {
     pub(super) command: NodeCommand,
     pub(super) operation: Operation,
     /// Setting `commands.from-cluster`.
@@ -85,7 +85,7 @@ impl Progress {
 }
 
 /// The file that has to be published; `None` for none.
-pub(super) fn file(known: &Command<'_>) -> Option<Standing> {
+pub(super) fn file(known: &Known<'_>) -> Option<Standing> {
     let taken_back = |standing: Standing| Standing { is_wanted: false, ..standing };
     if !known.is_on {
         return known.file.map(taken_back);
@@ -108,12 +108,12 @@ pub(super) fn file(known: &Command<'_>) -> Option<Standing> {
 
 /// True while device-op has not recorded the counter of a file that asks for nothing. The next command has to wait:
 /// device-op carries a command out only if it knows a counter before it.
-fn is_unrecorded(known: &Command<'_>) -> bool {
+fn is_unrecorded(known: &Known<'_>) -> bool {
     known.file.is_some_and(|file| !file.is_wanted && known.recorded != Some(file.counter))
 }
 
 /// How far the command is; `None` if it does not stand.
-pub(super) fn answer(known: &Command<'_>, device: &Device<'_>) -> Option<Progress> {
+pub(super) fn answer(known: &Known<'_>, device: &Device<'_>) -> Option<Progress> {
     let (_, given) = known.node?;
     let Some(given) = given else { return too_late(known, device) };
     let progress = |state, reason: &str| {
@@ -144,7 +144,7 @@ pub(super) fn answer(known: &Command<'_>, device: &Device<'_>) -> Option<Progres
 }
 
 /// A command that was taken back while the device goes down already.
-fn too_late(known: &Command<'_>, device: &Device<'_>) -> Option<Progress> {
+fn too_late(known: &Known<'_>, device: &Device<'_>) -> Option<Progress> {
     let line =
         line(known.operation, device).filter(|line| of_line(line, device).0 == CommandState::Acting)?;
     let reason = "too late to take it back: the device is going down".to_owned();
@@ -186,12 +186,27 @@ const fn of_drain(phase: &Phase) -> CommandState {
     }
 }
 
-/// The one progress that is shown: of the command that is farthest on its way, else of the one that was shown before.
-pub(super) fn shown(all: impl Iterator<Item = Progress>, last: Option<&CommandAnswer>) -> Option<Progress> {
-    let is_last = |progress: &Progress| {
-        last.is_some_and(|last| (last.command, last.counter) == (progress.command, progress.counter))
+/// The commands that stand, in the order in which they came. Of those that stood when this process began, the one that
+/// was answered last counts as the last.
+pub(super) fn in_order(
+    before: &[(NodeCommand, u32)],
+    given: &[GivenCommand],
+    last: Option<&CommandAnswer>,
+) -> Vec<(NodeCommand, u32)> {
+    let mut standing: Vec<_> = given.iter().map(|given| (given.command, given.counter)).collect();
+    let is_last = |command: &(NodeCommand, u32)| {
+        before.is_empty() && last.is_some_and(|last| (last.command, last.counter) == *command)
     };
-    all.max_by_key(|progress| (rank(progress.state), is_last(progress), std::cmp::Reverse(progress.command)))
+    let place = |command: &(NodeCommand, u32)| before.iter().position(|known| known == command);
+    standing.sort_by_key(|command| (place(command).unwrap_or(usize::MAX), is_last(command)));
+    standing
+}
+
+/// The one progress that is shown: of the command that is farthest on its way, else of the one that came last.
+pub(super) fn shown(all: impl Iterator<Item = Progress>, came: &[(NodeCommand, u32)]) -> Option<Progress> {
+    let place =
+        |progress: &Progress| came.iter().position(|known| *known == (progress.command, progress.counter));
+    all.max_by_key(|progress| (rank(progress.state), place(progress)))
 }
 
 const fn rank(state: CommandState) -> u8 {

@@ -95,6 +95,26 @@ impl Device {
         item::<OwnCordon>(&self.root(), Persistence::Persistent).map(|cordon| cordon.node)
     }
 
+    /// Writes an annotation of the Node, or removes it.
+    fn annotate(&self, key: &str, text: Option<&str>) {
+        let change = |node: &mut Value| node["metadata"]["annotations"][key] = json!(text);
+        self.fake.edit("nodes", "", "edge-a", change).unwrap();
+    }
+
+    /// The command file of zedkube: counter, and whether the operation is wanted.
+    fn commanded(&self, operation: &str) -> Option<(u32, bool)> {
+        let key = TopicKey::parse(operation).unwrap();
+        let file = read_item::<DeviceOpsCmd>(&self.root(), agent::ZEDKUBE, Persistence::Volatile, &key);
+        file.ok().flatten().map(|file| (file.counter, file.desired_state))
+    }
+
+    /// What the Node says of a command.
+    fn answer(&self) -> Option<CommandAnswer> {
+        let node = self.fake.get("nodes", "", "edge-a").unwrap();
+        let text = node["metadata"]["annotations"]["ebb.dev/state"].as_str()?;
+        serde_json::from_str(text).ok()
+    }
+
     fn is_cordoned(&self) -> bool {
         self.fake.get("nodes", "", "edge-a").unwrap()["spec"].get("unschedulable") == Some(&Value::Bool(true))
     }
@@ -256,58 +276,39 @@ async fn settings_are_taken_while_the_record_cannot_be_written() {
 #[tokio::test]
 async fn the_cluster_commands_by_annotations_and_is_answered_there() {
     let device = Device::new();
-    let annotate = |key: &str, value: Value| {
-        let change = |node: &mut Value| {
-            node["metadata"].as_object_mut().unwrap().entry("annotations").or_insert_with(|| json!({}));
-            match value {
-                Value::Null => drop(node["metadata"]["annotations"].as_object_mut().unwrap().remove(key)),
-                value => node["metadata"]["annotations"][key] = value,
-            }
-        };
-        device.fake.edit("nodes", "", "edge-a", change).unwrap();
+    let is = |command, state| {
+        device.answer().is_some_and(|answer| (answer.command, answer.state) == (command, state))
     };
-    let command = |operation: &str| -> Option<(u32, bool)> {
-        let key = TopicKey::parse(operation).unwrap();
-        let file = read_item::<DeviceOpsCmd>(&device.root(), agent::ZEDKUBE, Persistence::Volatile, &key);
-        file.ok().flatten().map(|file| (file.counter, file.desired_state))
-    };
-    let answer = || {
-        let node = device.fake.get("nodes", "", "edge-a").unwrap();
-        let text = node["metadata"]["annotations"]["ebb.dev/state"].as_str().map(str::to_owned);
-        text.map(|text| serde_json::from_str::<CommandAnswer>(&text).unwrap())
-    };
-    let is =
-        |command, state| answer().is_some_and(|answer| (answer.command, answer.state) == (command, state));
     let record = |counter: u32| {
         device.write("persist/status/cluster/rebootConfig", &format!("{{\"Counter\":{counter}}}"));
     };
 
     // The shutdown stands already when the device first sees its Node.
-    annotate("ebb.dev/shutdown", json!("old"));
+    device.annotate("ebb.dev/shutdown", Some("old"));
     device.write("etc/ebb/ebb.toml", "commands.from-cluster = true\n");
     let mut zedkube = device.zedkube("edge-a").await;
     run_until(&mut zedkube, || is(NodeCommand::Shutdown, CommandState::Recorded)).await;
-    run_until(&mut zedkube, || command("reboot").is_some()).await;
-    let (first, is_wanted) = command("reboot").unwrap();
-    assert!(!is_wanted && command("shutdown").is_some_and(|(_, is_wanted)| !is_wanted));
-    annotate("ebb.dev/shutdown", Value::Null);
-    run_until(&mut zedkube, || answer().is_none()).await;
+    run_until(&mut zedkube, || device.commanded("reboot").is_some()).await;
+    let (first, is_wanted) = device.commanded("reboot").unwrap();
+    assert!(!is_wanted && device.commanded("shutdown").is_some_and(|(_, is_wanted)| !is_wanted));
+    device.annotate("ebb.dev/shutdown", None);
+    run_until(&mut zedkube, || device.answer().is_none()).await;
 
     // device-op has to know a counter before the first command.
-    annotate("ebb.dev/reboot", json!("now"));
+    device.annotate("ebb.dev/reboot", Some("now"));
     run_until(&mut zedkube, || is(NodeCommand::Reboot, CommandState::Waiting)).await;
-    assert_eq!(command("reboot"), Some((first, false)));
+    assert_eq!(device.commanded("reboot"), Some((first, false)));
     record(first);
-    run_until(&mut zedkube, || command("reboot").is_some_and(|(_, is_wanted)| is_wanted)).await;
-    let (counter, _) = command("reboot").unwrap();
-    assert_eq!(answer().unwrap().counter, counter);
+    run_until(&mut zedkube, || device.commanded("reboot").is_some_and(|(_, is_wanted)| is_wanted)).await;
+    let (counter, _) = device.commanded("reboot").unwrap();
+    assert_eq!(device.answer().unwrap().counter, counter);
 
     // The device goes down for it; /run is empty after the boot, and device-op says that it is done.
     record(counter);
     drop(zedkube);
     device.begin_boot("boot-2");
     let mut zedkube = device.zedkube("edge-a").await;
-    run_until(&mut zedkube, || command("reboot") == Some((counter, true))).await;
+    run_until(&mut zedkube, || device.commanded("reboot") == Some((counter, true))).await;
     let line = json!({"Source": "Cluster", "Operation": "reboot", "Counter": counter, "State": "Done"});
     let status = json!({"BootId": "boot-2", "Commands": [line]});
     device.write("run/zedagent/DeviceOpStatus/global.json", &status.to_string());
@@ -319,16 +320,19 @@ async fn the_cluster_commands_by_annotations_and_is_answered_there() {
     assert_eq!(writes.count(), 4, "Recorded, none, Waiting, Done");
 
     // Taken back, and given again with the text that is done: that is no new command, also not after a time switched off.
-    annotate("ebb.dev/reboot", Value::Null);
-    run_until(&mut zedkube, || command("reboot") == Some((counter, false)) && answer().is_none()).await;
+    device.annotate("ebb.dev/reboot", None);
+    run_until(&mut zedkube, || {
+        device.commanded("reboot") == Some((counter, false)) && device.answer().is_none()
+    })
+    .await;
     device.write("etc/ebb/ebb.toml", "");
     let kept = || item::<UncommandedNode>(&device.root(), Persistence::Persistent);
     run_until(&mut zedkube, || kept().is_none()).await;
-    annotate("ebb.dev/reboot", json!("later"));
+    device.annotate("ebb.dev/reboot", Some("later"));
     run_until(&mut zedkube, || is(NodeCommand::Reboot, CommandState::Recorded)).await;
     device.write("etc/ebb/ebb.toml", "commands.from-cluster = true\n");
     run_until(&mut zedkube, || kept().is_some()).await;
-    assert_eq!(command("reboot").map(|(_, is_wanted)| is_wanted), Some(false));
+    assert_eq!(device.commanded("reboot").map(|(_, is_wanted)| is_wanted), Some(false));
 }
 
 /// A call without an end cannot be made here, because each has a deadline of 10 s: so zedkube's limit is shorter.

@@ -56,4 +56,7 @@ fn an_answer_is_read_as_it_was_written_and_another_text_is_none() {
     {
         assert_eq!(of(state), None, "{state}");
     }
+    let odd = r#"{"command":"reboot","counter":7,"state":"Done","reason":"a\u001b[31m\n","since":"\u202e"}"#;
+    let odd = of(odd).unwrap();
+    assert_eq!((odd.reason.as_str(), odd.since.as_str()), ("a [31m ", " "));
 }

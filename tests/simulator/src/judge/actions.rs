@@ -128,9 +128,6 @@ impl Judge {
             let what = format!("{node} does {operation} {counter}, {} s later", taken_back / SECOND);
             self.complain("a command that was taken back is not carried out", &what);
         }
-        if source == Source::Cluster {
-            self.judge_text(index, device, counter, decided_at);
-        }
         self.judge_reason(cluster, index, device, action);
         let outage = self.outage(cluster);
         // Of one that goes down in the same outage nobody can know.
@@ -172,6 +169,9 @@ impl Judge {
         let is_taken_back = taken_back.is_some_and(|(counter, _)| *counter == action.counter);
         // What was decided in an outage is done after it, by a nodeagent that was killed meanwhile.
         let decided_at = self.devices[index].decided_at(action.operation, action.counter);
+        if action.source == Source::Cluster && action.image.is_empty() {
+            self.judge_text(index, device, action.counter, decided_at);
+        }
         let outage = self.outage(cluster).max(self.outage_before(decided_at));
         let is_overridden =
             self.devices[index].overridden_at.is_some_and(|at| decided_at.saturating_sub(at) < OVERRIDE);

@@ -139,10 +139,7 @@ impl World {
             }
             Deed::Override(order) => {
                 let written = device.override_drain(order);
-                tell(
-                    &device.node,
-                    &format!("an operator overrides the drain by a file: {order} {written:?}"),
-                );
+                tell(&device.node, &format!("an operator's order by a file: {order} {written:?}"));
                 if written.is_ok() {
                     self.judge.ordered(index, order);
                 }

@@ -295,8 +295,15 @@ impl World {
                 self.plan_part([(later, verb(more))]);
             }
         }
+        self.draw_annotations();
+    }
+
+    /// Draws what the cluster commands.
+    fn draw_annotations(&mut self) {
+        let any = || 15 * SECOND + kernel::below(2 * MINUTE);
         if chance(3) {
-            let (device, from) = (device(), pick(&[5 * SECOND, any(), any()]));
+            let device = usize::try_from(kernel::below(self.devices.len() as u64)).unwrap_or_default();
+            let from = pick(&[5 * SECOND, any(), any()]);
             let annotate = |text| Happening::Fault(device, Fault::Person(Deed::Annotate(text)));
             self.plan_part([(from, annotate(Some("kernel")))]);
             let later = from + kernel::below(4 * MINUTE);

@@ -8,8 +8,8 @@ fn given(text: Result<String, String>) -> GivenCommand {
 }
 
 /// A reboot that counts, on a Node that was seen without one, when device-op has recorded the counter of no text.
-fn known(given: Option<&GivenCommand>) -> Command<'_> {
-    Command {
+fn known(given: Option<&GivenCommand>) -> Known<'_> {
+    Known {
         command: NodeCommand::Reboot,
         operation: Operation::Reboot,
         is_on: true,
@@ -27,21 +27,21 @@ fn the_command_file_follows_what_stands_on_the_node() {
     let standing = |counter, is_wanted| Some(Standing { counter, is_wanted });
     let (asked, taken_back) = (standing(TEXT, true), standing(TEXT, false));
     for (what, known, expected) in [
-        ("first contact", Command { file: None, recorded: None, ..none }, standing(NO_TEXT, false)),
-        ("after a boot, without text", Command { file: None, recorded: Some(7), ..none }, standing(7, false)),
+        ("first contact", Known { file: None, recorded: None, ..none }, standing(NO_TEXT, false)),
+        ("after a boot, without text", Known { file: None, recorded: Some(7), ..none }, standing(7, false)),
         ("nothing to do", none, standing(NO_TEXT, false)),
         ("commanded", text, asked),
-        ("after a boot, commanded", Command { file: None, recorded: Some(TEXT), ..text }, asked),
-        ("taken back", Command { file: asked, recorded: Some(TEXT), ..none }, taken_back),
-        ("another text", Command { file: standing(9, true), recorded: Some(9), ..text }, asked),
-        ("never seen without", Command { is_seen_without: false, ..text }, taken_back),
-        ("the first counter is not recorded", Command { recorded: None, ..text }, standing(NO_TEXT, false)),
-        ("device-op has lost its counter", Command { file: asked, recorded: None, ..text }, asked),
-        ("too long", Command { node: Some((NO_TEXT, Some(&long))), ..none }, standing(NO_TEXT, false)),
-        ("the Node is not seen", Command { node: None, file: asked, ..none }, asked),
-        ("nothing is seen yet", Command { node: None, file: None, ..none }, None),
-        ("switched off", Command { is_on: false, file: asked, ..text }, taken_back),
-        ("switched off before", Command { is_on: false, file: None, recorded: None, ..text }, None),
+        ("after a boot, commanded", Known { file: None, recorded: Some(TEXT), ..text }, asked),
+        ("taken back", Known { file: asked, recorded: Some(TEXT), ..none }, taken_back),
+        ("another text", Known { file: standing(9, true), recorded: Some(9), ..text }, asked),
+        ("never seen without", Known { is_seen_without: false, ..text }, taken_back),
+        ("the first counter is not recorded", Known { recorded: None, ..text }, standing(NO_TEXT, false)),
+        ("device-op has lost its counter", Known { file: asked, recorded: None, ..text }, asked),
+        ("too long", Known { node: Some((NO_TEXT, Some(&long))), ..none }, standing(NO_TEXT, false)),
+        ("the Node is not seen", Known { node: None, file: asked, ..none }, asked),
+        ("nothing is seen yet", Known { node: None, file: None, ..none }, None),
+        ("switched off", Known { is_on: false, file: asked, ..text }, taken_back),
+        ("switched off before", Known { is_on: false, file: None, recorded: None, ..text }, None),
     ] {
         assert_eq!(file(&known), expected, "{what}");
     }
@@ -76,15 +76,12 @@ fn the_answer_follows_what_the_agents_say() {
     };
     let idle = Phase::Idle;
     let device = Device { status: Some(&silent), action: None, phase: &idle, last: None };
-    let last = |state| CommandAnswer {
-        command: NodeCommand::Reboot,
-        counter: TEXT,
-        state,
-        reason: "as before".to_owned(),
-        since: String::new(),
+    let last = |state| {
+        let (command, reason) = (NodeCommand::Reboot, "as before".to_owned());
+        Progress { command, counter: TEXT, state, reason }.dated(String::new())
     };
     let asked = Some(Standing { counter: TEXT, is_wanted: true });
-    let (recorded, waiting) = (Command { file: asked, recorded: Some(TEXT), ..known }, last(Waiting));
+    let (recorded, waiting) = (Known { file: asked, recorded: Some(TEXT), ..known }, last(Waiting));
     let (frozen, served) = (says(Fate::Waiting, "frozen"), says(Fate::Waiting, ""));
     let behind = DeviceOpStatus { operation: Some(Operation::Poweroff), ..served.clone() };
     let handed_over = says(Fate::HandedOver, "");
@@ -95,7 +92,7 @@ fn the_answer_follows_what_the_agents_say() {
     let mut rows = vec![
         (known, device, Waiting, SILENT),
         (known, Device { status: None, ..device }, Waiting, SILENT),
-        (Command { recorded: None, ..known }, device, Waiting, NO_FIRST_COUNTER),
+        (Known { recorded: None, ..known }, device, Waiting, NO_FIRST_COUNTER),
         (recorded, device, Recorded, KNOWN),
         // device-op has recorded the counter, and does not say so yet.
         (recorded, Device { last: Some(&waiting), ..device }, Waiting, "as before"),
@@ -111,40 +108,46 @@ fn the_answer_follows_what_the_agents_say() {
         (known, of(&withdrawn), Failed, "it was taken back on the device"),
     ];
     // Done is said as long as device-op says it, whatever has changed since.
-    for known in [Command { is_seen_without: false, ..known }, Command { is_on: false, ..known }] {
+    for known in [Known { is_seen_without: false, ..known }, Known { is_on: false, ..known }] {
         rows.push((known, of(&done), Done, ""));
     }
-    rows.push((Command { is_seen_without: false, ..known }, device, Recorded, MAY_BE_OLD));
-    rows.push((Command { is_on: false, ..known }, device, Recorded, OFF));
-    rows.push((Command { node: Some((NO_TEXT, Some(&too_long))), ..known }, device, Failed, "too long"));
+    rows.push((Known { is_seen_without: false, ..known }, device, Recorded, MAY_BE_OLD));
+    rows.push((Known { is_on: false, ..known }, device, Recorded, OFF));
+    rows.push((Known { node: Some((NO_TEXT, Some(&too_long))), ..known }, device, Failed, "too long"));
     let too_late = "too late to take it back: the device is going down";
-    let none = Command { node: Some((NO_TEXT, None)), ..known };
+    let none = Known { node: Some((NO_TEXT, None)), ..known };
     rows.push((none, Device { action: Some(&acts), ..of(&handed_over) }, Acting, too_late));
     for (row, (known, device, state, reason)) in rows.into_iter().enumerate() {
         let answer =
             answer(&known, &device).map(|progress| (progress.counter, progress.state, progress.reason));
         assert_eq!(answer, Some((TEXT, state, reason.to_owned())), "row {row}");
     }
-    for (known, device) in [(none, of(&done)), (Command { node: None, ..known }, of(&done))] {
+    for (known, device) in [(none, of(&done)), (Known { node: None, ..known }, of(&done))] {
         assert_eq!(answer(&known, &device), None);
     }
 }
 
 #[test]
-fn of_two_commands_the_one_on_its_way_is_shown_and_then_the_one_that_was_shown() {
+fn of_two_commands_the_one_on_its_way_is_shown_and_else_the_one_that_came_last() {
     use CommandState::{Done, Draining, Recorded, Waiting};
     use NodeCommand::{Reboot, Shutdown};
     let progress = |command, state| Progress { command, counter: TEXT, state, reason: String::new() };
-    for (states, last, expected) in [
-        ((Done, Waiting), Reboot, Shutdown),
-        ((Waiting, Draining), Reboot, Shutdown),
-        ((Waiting, Waiting), Reboot, Reboot),
-        ((Done, Recorded), Shutdown, Shutdown),
-        ((Done, Recorded), Reboot, Reboot),
+    let given = |command| GivenCommand { command, counter: TEXT, text: Ok(String::new()) };
+    let last = progress(Reboot, Recorded).dated(String::new());
+    // What stood before, with the states of reboot and shutdown now.
+    for (before, states, expected) in [
+        (vec![Reboot], (Done, Waiting), Shutdown),
+        (vec![Reboot], (Waiting, Draining), Shutdown),
+        (vec![Reboot], (Done, Recorded), Shutdown),
+        (vec![Shutdown], (Waiting, Waiting), Reboot),
+        (vec![Shutdown, Reboot], (Done, Recorded), Reboot),
+        (vec![Reboot, Shutdown], (Done, Recorded), Shutdown),
+        (vec![], (Done, Recorded), Reboot),
     ] {
+        let known: Vec<_> = before.iter().map(|command| (*command, TEXT)).collect();
+        let came = in_order(&known, &[given(Reboot), given(Shutdown)], Some(&last));
         let all = [progress(Reboot, states.0), progress(Shutdown, states.1)];
-        let last = progress(last, Recorded).dated(String::new());
-        let shown = shown(all.into_iter(), Some(&last)).map(|progress| progress.command);
-        assert_eq!(shown, Some(expected), "{states:?}");
+        let shown = shown(all.into_iter(), &came).map(|progress| progress.command);
+        assert_eq!(shown, Some(expected), "{before:?} {states:?}");
     }
 }
