@@ -1,14 +1,17 @@
 //! Devices that are the nodes of one cluster and share its slots.
 
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use control_plane::objects::DELETE_DELAY;
 use control_plane::{ControlPlane, Pool, unique};
-use schemas::{DrainStatus, Operation};
+use schemas::DrainStatus;
 use serde_json::{Value, json};
 use system::{Api, Device, ZedkubeUser};
+use tempfile::TempDir;
 
 use crate::PROGRAM;
 
@@ -19,41 +22,81 @@ const LOOK: Duration = Duration::from_millis(10);
 
 const PODS: usize = 2;
 
+/// device-op's counter of the cluster's last reboot.
+const COUNTER: &str = "/persist/status/cluster/rebootConfig";
+
 /// The devices, each with its node, its pods, and the credentials of its node's kubelet.
 pub(crate) struct Fleet {
     pub(crate) plane: ControlPlane,
     pub(crate) devices: Vec<Device>,
     api: Api,
     pool: Pool,
+    folder: TempDir,
     /// Devices whose reboot was seen and carried out.
     booted: Vec<bool>,
+    /// The plugin of kubectl: a link to the program.
+    plugin: PathBuf,
+}
+
+/// `kubectl ebb reboot NODE… --wait`. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Command {
+    process: Child,
+    said: PathBuf,
+}
+
+impl Command {
+    /// What it has printed so far.
+    pub(crate) fn said(&self) -> Result<String> {
+        Ok(fs::read_to_string(&self.said)?)
+    }
+}
+
+impl Drop for Command {
+    /// If it cannot be killed, it has ended already.
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
 }
 
 impl Fleet {
-    pub(crate) fn start(name: &str, count: usize) -> Result<Self> {
+    /// So many devices, of which `limit` may be down at a time. The cluster can command them.
+    pub(crate) fn start(name: &str, count: usize, limit: usize) -> Result<Self> {
         let plane = ControlPlane::shared()?;
-        let suffixes = &["a", "b", "c"][..count];
-        let pool = plane.create_pool(&unique(name), suffixes)?;
+        let suffixes: Vec<String> = (1..=count).map(|number| format!("{number:02}")).collect();
+        let suffixes: Vec<&str> = suffixes.iter().map(String::as_str).collect();
+        let pool = plane.create_pool(&unique(name), &suffixes)?;
+        let folder = tempfile::tempdir()?;
+        let plugin = folder.path().join("kubectl-ebb");
+        std::os::unix::fs::symlink(PROGRAM, &plugin)?;
         let mut fleet = Self {
             api: Api::open(plane.kubeconfig())?,
             plane,
             devices: Vec::new(),
             booted: vec![false; count],
             pool,
+            plugin,
+            folder,
         };
         for node in fleet.pool.nodes.clone() {
             let user = ZedkubeUser::of_node(&fleet.plane, &fleet.pool.name, &node)?;
-            fleet.add(&node, &user.kubeconfig)?;
+            fleet.add(&node, &user.kubeconfig, limit)?;
         }
         for device in &mut fleet.devices {
             device.start_all()?;
         }
+        fleet.until("the counters before the first command are recorded", |fleet| {
+            let is_recorded = |device: &Device| device.path(COUNTER).exists();
+            Ok(fleet.devices.iter().all(is_recorded).then_some(()))
+        })?;
         Ok(fleet)
     }
 
-    fn add(&mut self, node: &str, kubeconfig: &Path) -> Result<()> {
+    fn add(&mut self, node: &str, kubeconfig: &Path, limit: usize) -> Result<()> {
         let mut device = Device::new(PROGRAM, kubeconfig, node)?;
-        device.set("slots.limit=1");
+        device.set(&format!("slots.limit={limit}"));
+        device.set("commands.from-cluster=true");
         device.set(&format!("slots.namespace={}", self.pool.name));
         for setting in ["slots.group=default", "evict.retry=1s", "cordon.pause=1s", "peer.window=3s"] {
             device.set(setting);
@@ -74,17 +117,38 @@ impl Fleet {
         format!("/api/v1/namespaces/{}/pods", self.pool.name)
     }
 
-    /// Commands a reboot of all devices at the same time.
-    pub(crate) fn reboot_all(&mut self) -> Result<()> {
-        for device in &mut self.devices {
-            device.controller().command(Operation::Reboot, 0, false)?;
-        }
-        self.until("the counters are recorded", |fleet| {
-            let is_recorded = |device: &Device| device.recorded_counter(Operation::Reboot).is_some();
-            Ok(fleet.devices.iter().all(is_recorded).then_some(()))
+    /// Commands a reboot of all devices at the same time, as a person with a kubeconfig does.
+    pub(crate) fn reboot_all(&mut self) -> Result<Command> {
+        let said = self.folder.path().join("said");
+        let file = File::create(&said)?;
+        let mut command = process::Command::new(&self.plugin);
+        command.arg("reboot").args(self.nodes()).args(["--wait", "--reason", "kernel", "--kubeconfig"]);
+        command.arg(self.plane.kubeconfig()).env_remove("KUBECONFIG").stdin(Stdio::null());
+        let process = command.stdout(file.try_clone()?).stderr(file).spawn()?;
+        let command = Command { process, said };
+        self.until("all devices are commanded", |fleet| {
+            let count = command.said()?.lines().filter(|line| line.ends_with(" reboot commanded")).count();
+            Ok((count == fleet.booted.len()).then_some(()))
         })?;
-        for device in &mut self.devices {
-            device.controller().command(Operation::Reboot, 1, true)?;
+        Ok(command)
+    }
+
+    /// Waits until the command has ended; returns its exit code and what it has printed.
+    pub(crate) fn until_ended(&mut self, command: &mut Command) -> Result<(Option<i32>, String)> {
+        let status = self.until("kubectl ebb has ended", |_| Ok(command.process.try_wait()?))?;
+        Ok((status.code(), command.said()?))
+    }
+
+    /// The device is switched off: without a drain.
+    pub(crate) fn switch_off(&mut self, index: usize) -> Result<()> {
+        self.devices[index].boot()
+    }
+
+    /// The device is switched on again.
+    pub(crate) fn switch_on(&mut self, index: usize) -> Result<()> {
+        self.report_boot(&self.pool.nodes[index], &self.devices[index].boot_id()?)?;
+        for agent in ["zedkube", "device-op", "nodeagent", "baseos"] {
+            self.devices[index].start(agent)?;
         }
         Ok(())
     }
@@ -152,12 +216,8 @@ impl Fleet {
         assert!(left.is_empty(), "{node} goes down with pods on it: {left:?}");
         self.devices[index].boot()?;
         self.set_ready(&node, false)?;
-        self.report_boot(&node, &self.devices[index].boot_id()?)?;
         self.set_ready(&node, true)?;
-        for agent in ["zedkube", "device-op", "nodeagent", "baseos"] {
-            self.devices[index].start(agent)?;
-        }
-        Ok(())
+        self.switch_on(index)
     }
 
     fn pods_of(&self, node: &str) -> Result<Vec<String>> {
