@@ -48,7 +48,8 @@ fn wait_for_a_slot(site: &mut Site, began: AuditMark) -> Result<()> {
     site.device.until("the slot is waited for", || {
         Ok(site.device.report().filter(|report| !report.slot.holders.is_empty()))
     })?;
-    assert_eq!(site.device.status(), DrainStatus::Requested);
+    // The status follows the report.
+    site.device.until_status(DrainStatus::Requested)?;
     site.until_watching_the_slots(began)?;
     site.free_the_slot()?;
     site.device.until_status(DrainStatus::Complete)
