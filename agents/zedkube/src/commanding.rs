@@ -36,7 +36,8 @@ pub(crate) struct Commanding {
     context: AgentContext,
     /// Opened when there is something to publish or to take back.
     files: Option<Publisher<DeviceOpsCmd>>,
-    uncommanded: Kept<UncommandedNode>,
+    /// Opened when our Node is first seen: a slow disk must not keep zedkube from publishing its first status.
+    uncommanded: Option<Kept<UncommandedNode>>,
     /// The counters that device-op had recorded when this turn began: what it records later may be the present command's.
     recorded: [Option<u32>; 2],
     /// What is stored in `uncommanded`, or would be if the disk took it.
@@ -72,22 +73,20 @@ pub(crate) struct Around<'a> {
 }
 
 impl Commanding {
-    /// Reads what is kept; nothing is published yet.
-    pub(crate) fn open(context: &AgentContext, link: Link) -> Result<Self, PublishError> {
-        let uncommanded: Kept<UncommandedNode> = Kept::open(context)?;
-        let seen_without = uncommanded.get().cloned().unwrap_or_default();
-        Ok(Self {
+    /// Nothing is read or published yet. Has to be called in a tokio runtime.
+    pub(crate) fn new(context: &AgentContext, link: Link) -> Self {
+        Self {
             context: context.clone(),
             files: None,
-            uncommanded,
+            uncommanded: None,
             recorded: [None; 2],
-            seen_without,
+            seen_without: UncommandedNode::default(),
             device_op: None,
             answering: Answering::start(link),
             last: None,
             came: Vec::new(),
             trouble: None,
-        })
+        }
     }
 
     /// Waits until device-op says something new. Cancel-safe.
@@ -132,11 +131,22 @@ impl Commanding {
     /// Notes which commands our Node is seen without. While commands do not count nothing is noted, and what was is
     /// forgotten: a text that was written meanwhile must not become a command when the setting changes.
     fn note_uncommanded(&mut self, around: &Around<'_>) -> Result<(), PublishError> {
+        let root = self.context.root();
+        let has_noted = || {
+            root.item::<UncommandedNode>(agent::ZEDKUBE, Persistence::Persistent, &TopicKey::global())
+                .exists()
+        };
+        let Some(node) = around.node.filter(|_| around.is_on || has_noted()) else { return Ok(()) };
+        if self.uncommanded.is_none() {
+            let kept: Kept<UncommandedNode> = Kept::open(&self.context)?;
+            self.seen_without = kept.get().cloned().unwrap_or_default();
+            self.uncommanded = Some(kept);
+        }
+        let Some(kept) = &mut self.uncommanded else { return Ok(()) };
         if !around.is_on {
             self.seen_without = UncommandedNode::default();
-            return if self.uncommanded.get().is_some() { self.uncommanded.unpublish() } else { Ok(()) };
+            return kept.unpublish();
         }
-        let Some(node) = around.node else { return Ok(()) };
         let uid = &node.view.uid;
         let is_bare =
             |command: &NodeCommand| node.commands.given.iter().all(|given| given.command != *command);
@@ -149,8 +159,8 @@ impl Commanding {
         let commands = known.into_iter().chain(bare).collect();
         self.seen_without =
             UncommandedNode { schema_version: SCHEMA_VERSION, node_uid: uid.clone(), commands };
-        if self.uncommanded.get() != Some(&self.seen_without) {
-            self.uncommanded.publish(&self.seen_without)?;
+        if kept.get() != Some(&self.seen_without) {
+            kept.publish(&self.seen_without)?;
         }
         Ok(())
     }

@@ -120,7 +120,7 @@ impl Service {
         let performer = Performer::start(root, settings.clone());
         Ok(Self {
             inbox,
-            commanding: Commanding::open(&context, performer.link())?,
+            commanding: Commanding::new(&context, performer.link()),
             command_at: Moment::NEVER,
             performer,
             output,

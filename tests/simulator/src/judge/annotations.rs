@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use cluster::node_commands::{CommandAnswer, NodeCommand, STATE};
 use fake_cluster::FakeCluster;
 use schemas::Agent;
-use serde_json::Value;
 
 use super::{CALM, HEARD, Judge};
 use crate::device::Device;
@@ -58,14 +57,12 @@ impl Judge {
         let text = known.texts.all.get(&counter);
         let is_old = text.is_some_and(|text| text.is_old) || !known.texts.are_on;
         let gone_at = text.and_then(|text| text.gone_at).unwrap_or(decided_at);
-        let late = decided_at.saturating_sub(gone_at);
         let ran = device.runs_for(Agent::DeviceOp).min(device.runs_for(Agent::Zedkube));
-        // Whoever cannot see the Node, or cannot write, does not see that its text is gone.
-        let is_blind = self.away_since.is_some()
-            || self.disturbed_at.max(self.back_at.unwrap_or_default()) + CALM > gone_at
-            || known.stood_still_until() + CALM > gone_at
-            || known.trials.has_a_bad_disk()
-            || ran < late;
+        // Whoever could not see the Node, or could not write, sees some time after that that its text is gone.
+        let blind = self.disturbed_at.max(self.back_at.unwrap_or_default()).max(known.stood_still_until());
+        let seen_at = gone_at.max(blind + CALM).max(kernel::now() - ran);
+        let late = decided_at.saturating_sub(seen_at);
+        let is_blind = self.away_since.is_some() || known.trials.has_a_bad_disk();
         let node = &device.node;
         let wrong = match text {
             None => ("a reboot of the cluster stands on the Node", format!("{node} {counter}")),
@@ -81,17 +78,23 @@ impl Judge {
         self.complain(wrong.0, &wrong.1);
     }
 
-    /// What the Node does not say yet of the command that stands on it.
+    /// What the Node does not say yet of the command that stands on it, or what is left of one that is gone.
     pub(super) fn missing_answer(
         &self,
         index: usize,
         cluster: &FakeCluster,
         device: &Device,
     ) -> Option<String> {
-        let counter = self.devices[index].texts.present?;
         let node = cluster.get("nodes", "", &device.node).unwrap_or_default();
-        let text = node.get("metadata")?.get("annotations")?.get(STATE).and_then(Value::as_str);
+        let annotations = node.get("metadata")?.get("annotations");
+        let text = annotations.and_then(|annotations| annotations.get(STATE)?.as_str());
         let answer: Option<CommandAnswer> = text.and_then(|text| serde_json::from_str(text).ok());
+        let Some(counter) = self.devices[index].texts.present else {
+            let file = device.text("/run/zedkube/DeviceOpsCmd/reboot.json").unwrap_or_default();
+            let is_left = text.is_some() || file.contains(r#""DesiredState":true"#);
+            return is_left
+                .then(|| format!("no reboot stands on {}, and there is {text:?} {file}", device.node));
+        };
         let is_final = |answer: &CommandAnswer| {
             (answer.command, answer.counter) == (NodeCommand::Reboot, counter) && answer.state.is_final()
         };

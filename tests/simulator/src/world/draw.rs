@@ -306,7 +306,7 @@ impl World {
             let from = pick(&[5 * SECOND, any(), any()]);
             let annotate = |text| Happening::Fault(device, Fault::Person(Deed::Annotate(text)));
             self.plan_part([(from, annotate(Some("kernel")))]);
-            let later = from + kernel::below(4 * MINUTE);
+            let later = from + kernel::below(pick(&[30 * SECOND, 4 * MINUTE]));
             match below(4) {
                 0 => self.plan_part([(later, annotate(None))]),
                 1 => self.plan_part([(later, annotate(Some("guests")))]),
