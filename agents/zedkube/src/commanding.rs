@@ -38,8 +38,10 @@ pub(crate) struct Commanding {
     files: Option<Publisher<DeviceOpsCmd>>,
     /// Opened when our Node is first seen: a slow disk must not keep zedkube from publishing its first status.
     uncommanded: Option<Kept<UncommandedNode>>,
-    /// The counters that device-op had recorded when this turn began: what it records later may be the present command's.
+    /// The counters that device-op had recorded when this turn began.
     recorded: [Option<u32>; 2],
+    /// The commands whose counter was recorded already when their file was published.
+    repeated: BTreeSet<NodeCommand>,
     /// What is stored in `uncommanded`, or would be if the disk took it.
     seen_without: UncommandedNode,
     device_op: Option<DeviceOp>,
@@ -80,6 +82,7 @@ impl Commanding {
             files: None,
             uncommanded: None,
             recorded: [None; 2],
+            repeated: BTreeSet::new(),
             seen_without: UncommandedNode::default(),
             device_op: None,
             answering: Answering::start(link),
@@ -173,8 +176,17 @@ impl Commanding {
             return Ok(());
         }
         for command in NodeCommand::ALL {
-            let file = decide::file(&self.known(command, around));
-            self.publish(operation(command), file)?;
+            let known = self.known(command, around);
+            let file = decide::file(&known);
+            if file != known.file {
+                self.repeated.remove(&command);
+                // After a boot there is no file before this one, and the command may wait, or be done by that boot.
+                let is_repeated = |file: &Standing| {
+                    file.is_wanted && known.file.is_some() && known.recorded == Some(file.counter)
+                };
+                self.repeated.extend(file.filter(is_repeated).map(|_| command));
+            }
+            self.publish(known.operation, file)?;
         }
         Ok(())
     }
@@ -241,6 +253,7 @@ impl Commanding {
             is_seen_without: self.seen_without.commands.contains(command.name()),
             file: file.map(standing),
             recorded: recorded.and_then(|(_, counter)| counter),
+            is_repeated: self.repeated.contains(&command),
         }
     }
 }

@@ -14,7 +14,7 @@ mod state;
 
 pub(crate) use disk::{DiskFault, ROOT};
 pub(crate) use real::{limit_time, stay_on_core};
-pub(crate) use state::{Task, Write};
+pub(crate) use state::{Stream, Task, Write};
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -177,10 +177,10 @@ pub(crate) fn below(limit: u64) -> u64 {
     inside(|| state().draw() % limit.max(1))
 }
 
-/// From now on [`below`] draws faults, or no more. Faults have a stream of random numbers of their own, so that a history
-/// without them is otherwise the same.
-pub(crate) fn draw_faults(begins: bool) {
-    inside(|| state().draw_faults(begins));
+/// From now on [`below`] draws from this stream. Faults have one of their own, so that a history without them is otherwise
+/// the same.
+pub(crate) fn draw_from(stream: Stream) {
+    inside(|| state().draw_from(stream));
 }
 
 /// Waits until another task changes a file, or until this time.

@@ -21,7 +21,7 @@ use crate::device::Device;
 use crate::eve::{self, Eve};
 use crate::every::{MOST_REQUESTS, NEVER, Phase, Single};
 use crate::judge::{Action, Judge};
-use crate::kernel;
+use crate::kernel::{self, Stream};
 use crate::limits::Limits;
 use crate::programs::{self, Fate, Started};
 use crate::story::tell;
@@ -84,12 +84,14 @@ pub(crate) struct Plan {
 pub(crate) fn history(Plan { left_out, only }: Plan) -> Result<Vec<String>> {
     let mut world = World::new(left_out)?;
     world.draw_devices()?;
-    kernel::draw_faults(true);
+    kernel::draw_from(Stream::Faults);
     match only {
         None => world.draw_faults(),
         Some(single) => world.plan_only(single),
     }
-    kernel::draw_faults(false);
+    kernel::draw_from(Stream::Commands);
+    world.draw_annotations();
+    kernel::draw_from(Stream::World);
     world.run()?;
     if only.is_some() && (kernel::is_doomed() || world.unmet.is_some() || !world.aimed.is_empty()) {
         kernel::add_line(NEVER);
@@ -139,6 +141,11 @@ impl World {
                 settings.push('\n');
             }
         }
+        kernel::draw_from(Stream::Commands);
+        if chance(5) {
+            settings.push_str(draw::FROM_CLUSTER);
+        }
+        kernel::draw_from(Stream::World);
         let (aimed, phases, seen) = (Vec::new(), BTreeMap::new(), Seen::default());
         // A client of the API server does not begin without a certificate of the system.
         let certificates = format!("{}/etc/ssl/certs/ca-certificates.crt", kernel::ROOT);

@@ -24,7 +24,8 @@ const REFUSED_PAUSE: Duration = Duration::from_mins(5);
 pub(super) struct Answering {
     wanted: watch::Sender<Option<Written>>,
     task: AbortHandle,
-    given_at: Moment,
+    /// When the last answer was given; of an earlier process when this one first saw it.
+    given_at: Option<Moment>,
 }
 
 /// What is to stand on a Node.
@@ -46,7 +47,7 @@ impl Answering {
     pub(super) fn start(link: Link) -> Self {
         let (wanted, given) = watch::channel(None);
         let task = tokio::spawn(write(link, given)).abort_handle();
-        Self { wanted, task, given_at: Moment(0) }
+        Self { wanted, task, given_at: None }
     }
 
     /// Has the answer written, if the Node shows another one and it is time. Returns when this has to be called again.
@@ -63,15 +64,15 @@ impl Answering {
             return Moment::NEVER;
         }
         let wanted = Written { node: node.name.clone(), uid: node.uid.clone(), answer };
-        let due = self.given_at + REASON_PAUSE;
-        let is_news = match &*self.wanted.borrow() {
-            Some(given) => !given.tells_the_state_of(&wanted),
-            None => true,
-        };
+        // What stands on the Node at first, an earlier process has written.
+        let first = || Written { answer: shown.cloned(), ..wanted.clone() };
+        let given = self.wanted.borrow().clone().unwrap_or_else(first);
+        let is_news = !given.tells_the_state_of(&wanted);
+        let due = *self.given_at.get_or_insert(now) + REASON_PAUSE;
         if !is_news && now < due {
             return due;
         }
-        self.given_at = now;
+        self.given_at = Some(now);
         self.wanted.send_replace(Some(wanted));
         now + REASON_PAUSE
     }

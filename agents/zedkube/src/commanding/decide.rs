@@ -47,6 +47,8 @@ pub(super) struct Known<'a> {
     pub(super) file: Option<Standing>,
     /// The counter that device-op has recorded.
     pub(super) recorded: Option<u32>,
+    /// That was the counter of this command already when its file was published.
+    pub(super) is_repeated: bool,
 }
 
 /// What the agents on the device say.
@@ -133,14 +135,16 @@ pub(super) fn answer(known: &Known<'_>, device: &Device<'_>) -> Option<Progress>
     if !known.is_seen_without {
         return progress(CommandState::Recorded, MAY_BE_OLD);
     }
-    let said = device.last.filter(|last| (last.command, last.counter) == (known.command, given.counter));
-    match said {
-        // device-op records a counter before it says so. After a boot it says nothing at first.
-        Some(said) => progress(said.state, &said.reason),
-        None if is_unrecorded(known) => progress(CommandState::Waiting, NO_FIRST_COUNTER),
-        None if known.recorded == Some(given.counter) => progress(CommandState::Recorded, KNOWN),
-        None => progress(CommandState::Waiting, SILENT),
+    if known.is_repeated {
+        return progress(CommandState::Recorded, KNOWN);
     }
+    if is_unrecorded(known) {
+        return progress(CommandState::Waiting, NO_FIRST_COUNTER);
+    }
+    // After a boot device-op says nothing at first.
+    let said = device.last.filter(|last| (last.command, last.counter) == (known.command, given.counter));
+    let said = said.filter(|said| said.state != CommandState::Waiting);
+    said.map_or_else(|| progress(CommandState::Waiting, SILENT), |said| progress(said.state, &said.reason))
 }
 
 /// A command that was taken back while the device goes down already.

@@ -147,6 +147,15 @@ impl Random {
     }
 }
 
+/// A stream of random numbers of the world. What is drawn from one changes nothing that is drawn from the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stream {
+    World,
+    Faults,
+    /// Commands of the cluster.
+    Commands,
+}
+
 /// All that a history's scheduling depends on.
 #[derive(Debug)]
 pub(super) struct State {
@@ -157,8 +166,10 @@ pub(super) struct State {
     drawn: Random,
     /// What the world draws for faults.
     drawn_faults: Random,
-    /// The world draws for faults now.
-    draws_faults: bool,
+    /// What the world draws for the commands of the cluster.
+    drawn_commands: Random,
+    /// The stream that is drawn from now.
+    draws: Stream,
     tasks: BTreeMap<Task, Entry>,
     last: u32,
     next_name: Option<(String, u32)>,
@@ -197,7 +208,8 @@ impl State {
             random: Random(seed),
             drawn: Random(!seed),
             drawn_faults: Random(seed ^ (1 << 63)),
-            draws_faults: false,
+            drawn_commands: Random(seed ^ (1 << 62)),
+            draws: Stream::World,
             tasks: BTreeMap::new(),
             last: 0,
             next_name: None,
@@ -232,11 +244,15 @@ impl State {
 
     /// The next random number for the world.
     pub(super) const fn draw(&mut self) -> u64 {
-        if self.draws_faults { self.drawn_faults.next() } else { self.drawn.next() }
+        match self.draws {
+            Stream::World => self.drawn.next(),
+            Stream::Faults => self.drawn_faults.next(),
+            Stream::Commands => self.drawn_commands.next(),
+        }
     }
 
-    pub(super) const fn draw_faults(&mut self, begins: bool) {
-        self.draws_faults = begins;
+    pub(super) const fn draw_from(&mut self, stream: Stream) {
+        self.draws = stream;
     }
 
     pub(super) fn name_next(&mut self, name: &str, machine: u32) {

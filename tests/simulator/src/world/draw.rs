@@ -18,11 +18,10 @@ use crate::programs::{self, Fate};
 use crate::trouble::{self, Trouble};
 
 /// Settings of an operator, and in one of how many histories each is.
-pub(super) const SETTINGS: [(u64, &str); 3] =
-    [(6, "drain.attempts = 2"), (8, "stateful.parallel = 4"), (2, FROM_CLUSTER)];
+pub(super) const SETTINGS: [(u64, &str); 2] = [(6, "drain.attempts = 2"), (8, "stateful.parallel = 4")];
 
 /// The setting by which commands of the cluster count.
-const FROM_CLUSTER: &str = "commands.from-cluster = true";
+pub(super) const FROM_CLUSTER: &str = "commands.from-cluster = true\n";
 
 /// Phases of zedkube, as its report names them. Those of a drain are short, and would rarely be met by chance.
 const PHASES: [&str; 8] =
@@ -295,13 +294,12 @@ impl World {
                 self.plan_part([(later, verb(more))]);
             }
         }
-        self.draw_annotations();
     }
 
     /// Draws what the cluster commands.
-    fn draw_annotations(&mut self) {
+    pub(super) fn draw_annotations(&mut self) {
         let any = || 15 * SECOND + kernel::below(2 * MINUTE);
-        if chance(3) {
+        if self.settings.contains(FROM_CLUSTER) || chance(20) {
             let device = usize::try_from(kernel::below(self.devices.len() as u64)).unwrap_or_default();
             let from = pick(&[5 * SECOND, any(), any()]);
             let annotate = |text| Happening::Fault(device, Fault::Person(Deed::Annotate(text)));

@@ -17,6 +17,7 @@ fn known(given: Option<&GivenCommand>) -> Known<'_> {
         is_seen_without: true,
         file: Some(Standing { counter: NO_TEXT, is_wanted: false }),
         recorded: Some(NO_TEXT),
+        is_repeated: false,
     }
 }
 
@@ -74,14 +75,14 @@ fn the_answer_follows_what_the_agents_say() {
         command: Some(Operation::Reboot),
         ..DeviceAction::default()
     };
-    let idle = Phase::Idle;
-    let device = Device { status: Some(&silent), action: None, phase: &idle, last: None };
+    let device = Device { status: Some(&silent), action: None, phase: &Phase::Idle, last: None };
     let last = |state| {
         let (command, reason) = (NodeCommand::Reboot, "as before".to_owned());
         Progress { command, counter: TEXT, state, reason }.dated(String::new())
     };
     let asked = Some(Standing { counter: TEXT, is_wanted: true });
-    let (recorded, waiting) = (Known { file: asked, recorded: Some(TEXT), ..known }, last(Waiting));
+    let (recorded, waiting, acting) =
+        (Known { file: asked, recorded: Some(TEXT), ..known }, last(Waiting), last(Acting));
     let (frozen, served) = (says(Fate::Waiting, "frozen"), says(Fate::Waiting, ""));
     let behind = DeviceOpStatus { operation: Some(Operation::Poweroff), ..served.clone() };
     let handed_over = says(Fate::HandedOver, "");
@@ -93,9 +94,10 @@ fn the_answer_follows_what_the_agents_say() {
         (known, device, Waiting, SILENT),
         (known, Device { status: None, ..device }, Waiting, SILENT),
         (Known { recorded: None, ..known }, device, Waiting, NO_FIRST_COUNTER),
-        (recorded, device, Recorded, KNOWN),
-        // device-op has recorded the counter, and does not say so yet.
-        (recorded, Device { last: Some(&waiting), ..device }, Waiting, "as before"),
+        (Known { is_repeated: true, ..recorded }, Device { last: Some(&waiting), ..device }, Recorded, KNOWN),
+        // device-op has recorded the counter, and does not say so yet; after a boot, it says nothing yet.
+        (recorded, Device { last: Some(&waiting), ..device }, Waiting, SILENT),
+        (recorded, Device { last: Some(&acting), ..device }, Acting, "as before"),
         (known, of(&frozen), Waiting, "frozen"),
         (known, of(&behind), Waiting, ""),
         (known, of(&served), Waiting, "blocked"),
