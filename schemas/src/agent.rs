@@ -78,6 +78,11 @@ pub fn shown(publisher: &str) -> &str {
     }
 }
 
+/// Who asks for a drain, for people: zedkube publishes what the cluster commands.
+pub fn shown_asker(publisher: &str) -> &str {
+    if publisher == ZEDKUBE { "the cluster" } else { shown(publisher) }
+}
+
 /// The name on the wire of what a person has typed; that of an agent that is not ours stays.
 pub fn on_wire(name: &str) -> &str {
     match Agent::from_name(name) {

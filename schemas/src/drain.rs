@@ -157,7 +157,7 @@ pub enum DrainRequester {
     /// The zero value of a missing field. EVE has no name for it, and a request with it is refused.
     #[default]
     Unset = 0,
-    /// In a status: no requester. In a request of ours: the operator (`ebb`).
+    /// In a status: no requester. In a request of ours: an operator, on the device (`ebb`) or by the cluster (`zedkube`).
     None = 1,
     /// device-op (EVE's zedagent): reboot, shutdown, poweroff.
     DeviceOp = 2,
@@ -178,7 +178,8 @@ impl DrainRequester {
         match agent {
             agent::ZEDAGENT => Some(Self::DeviceOp),
             agent::BASEOSMGR => Some(Self::Update),
-            agent::EBB => Some(Self::None),
+            // zedkube asks for a drain that the cluster commands.
+            agent::EBB | agent::ZEDKUBE => Some(Self::None),
             _ => None,
         }
     }

@@ -1,13 +1,13 @@
-//! `kubectl ebb cancel NODE…`: takes back what `reboot` and `shutdown` have commanded.
+//! `kubectl ebb cancel NODE…`: takes back what `reboot`, `shutdown` and `request` have commanded.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use cluster::commanding::take_back;
-use cluster::node_commands::{CommandAnswer, CommandState, GivenCommand, NodeCommand};
+use cluster::node_commands::{AnswerState, GivenCommand, NodeCommand};
 use cluster::{Cluster, NodeFacts};
 
-use crate::following::{Followed, Goal, Sent, Waiting, answer_to, too_late};
+use crate::following::{Followed, Goal, Waiting, answer_to, too_late};
 use crate::kubectl::DryRun;
 use crate::kubectl::nodes::NodeArguments;
 use crate::screen;
@@ -29,24 +29,18 @@ pub fn run(arguments: &CancelArguments) -> anyhow::Result<ExitCode> {
     let chosen = arguments.nodes.chosen("cancel")?;
     refuse_server(mode)?;
     crate::in_runtime(async {
-        let (cluster, nodes) = arguments.nodes.find_facts("cancel", &chosen).await?;
-        let mut sent = Sent::default();
-        for node in &nodes {
-            let name = &node.view.name;
-            match cancel(&cluster, node, mode).await {
-                Ok(true) if mode == DryRun::None => {
-                    let (name, uid) = (name.clone(), node.view.uid.clone());
-                    sent.followed.push(Followed { name, uid, goal: Goal::TakenBack });
-                }
-                Ok(true) => {}
-                Ok(false) => screen::line(&format!("node/{name} has no command")),
-                Err(why) => {
-                    screen::say(&format!("error: unable to cancel node {name:?}: {why}"));
-                    sent.failed.push(name.clone());
-                }
+        let mut followed = Vec::new();
+        let cancel_one = async |cluster: &Cluster, node: &NodeFacts| {
+            let (name, uid) = (node.view.name.clone(), node.view.uid.clone());
+            match cancel(cluster, node, mode).await? {
+                false => screen::line(&format!("node/{name} has no command")),
+                true if mode == DryRun::None => followed.push(Followed { name, uid, goal: Goal::TakenBack }),
+                true => {}
             }
-        }
-        arguments.waiting.end(&cluster, nodes.len(), sent).await
+            Ok(())
+        };
+        let done = arguments.nodes.each("cancel", &chosen, cancel_one).await?;
+        arguments.waiting.end(done, followed).await
     })
 }
 
@@ -56,11 +50,9 @@ pub fn run(arguments: &CancelArguments) -> anyhow::Result<ExitCode> {
 /// The API server does not take that; or the device is going down.
 async fn cancel(cluster: &Cluster, node: &NodeFacts, mode: DryRun) -> Result<bool, String> {
     let (name, uid) = (&node.view.name, &node.view.uid);
-    let acting = node.commands.answer().filter(|answer| answer.state == CommandState::Acting);
+    let acting = node.commands.answer().filter(|answer| answer.state == AnswerState::Acting);
     let is_acting = |given: &GivenCommand| {
-        let is_it =
-            |answer: &CommandAnswer| (answer.command, answer.counter) == (given.command, given.counter);
-        acting.as_ref().is_some_and(is_it)
+        acting.as_ref().is_some_and(|acting| acting.is_to(given.command, given.counter))
     };
     let standing: Vec<&GivenCommand> = node.commands.given.iter().filter(|given| !is_acting(given)).collect();
     if mode == DryRun::None && !standing.is_empty() {

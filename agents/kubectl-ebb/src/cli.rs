@@ -46,7 +46,10 @@ pub enum Verb {
     /// Drain nodes, then stop the applications of their devices, which stay up; ebb on each device does it
     #[command(args_override_self = true)]
     Shutdown(CommandArguments),
-    /// Take back what `reboot` and `shutdown` have commanded
+    /// Have devices drain their nodes and keep them drained, for maintenance; ebb on each device does it
+    #[command(args_override_self = true)]
+    Request(CommandArguments),
+    /// Take back what `reboot`, `shutdown` and `request` have commanded
     #[command(args_override_self = true)]
     Cancel(CancelArguments),
     /// Answer a TAB
@@ -62,7 +65,7 @@ impl Verb {
             Self::Drain(drain) => Some(&drain.nodes),
             Self::Cordon(cordon) => Some(&cordon.nodes),
             Self::Uncordon(uncordon) => Some(&uncordon.nodes),
-            Self::Reboot(command) | Self::Shutdown(command) => Some(&command.nodes),
+            Self::Reboot(command) | Self::Shutdown(command) | Self::Request(command) => Some(&command.nodes),
             Self::Cancel(cancel) => Some(&cancel.nodes),
             Self::Complete(_) => None,
         }
@@ -84,7 +87,7 @@ pub const COMPLETE: &str = "__complete";
 const KUBECTL_VERBS: [&str; 4] = ["drain", "cordon", "uncordon", "plan"];
 
 /// Verbs of the plugin that command devices. `ebb` on a device has verbs of the same names, with rules of their own.
-const COMMANDING_VERBS: [&str; 3] = ["reboot", "shutdown", "cancel"];
+const COMMANDING_VERBS: [&str; 4] = ["reboot", "shutdown", "request", "cancel"];
 
 const AFTER_HELP: &str = "\
 Examples:

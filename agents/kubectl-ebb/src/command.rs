@@ -1,5 +1,5 @@
-//! `kubectl ebb reboot NODE…` and `shutdown NODE…`: command the devices behind Nodes by annotations, which ebb on each
-//! device carries out once its node is drained.
+//! `kubectl ebb reboot NODE…`, `shutdown NODE…` and `request NODE…`: command the devices behind Nodes by annotations, which
+//! ebb on each device carries out.
 
 use std::process::ExitCode;
 
@@ -10,13 +10,13 @@ use cluster::{Cluster, NodeFacts, commanding};
 use runtime::clock::wall;
 use runtime::peers::user;
 
-use crate::following::{Followed, Goal, Sent, Waiting, answer_to, words};
+use crate::following::{Followed, Goal, Waiting, answer_to, words};
 use crate::kubectl::DryRun;
 use crate::kubectl::nodes::NodeArguments;
 use crate::screen;
 use crate::uncordon::refuse_server;
 
-/// Arguments of `kubectl ebb reboot` and `shutdown`.
+/// Arguments of `kubectl ebb reboot`, `shutdown` and `request`.
 #[derive(Args, Debug)]
 pub struct CommandArguments {
     #[command(flatten)]
@@ -31,40 +31,44 @@ pub struct CommandArguments {
 /// Gives the command to the devices of the nodes. If a node does not take it, it is named, the others are commanded all the
 /// same, and the exit code is 1.
 pub fn run(command: NodeCommand, arguments: &CommandArguments) -> anyhow::Result<ExitCode> {
-    let (verb, mode) = (command.name(), arguments.nodes.dry_run.mode);
+    let (name, mode) = (command.name(), arguments.nodes.dry_run.mode);
+    // `drain` is kubectl's drain, done from here.
+    let verb = if command == NodeCommand::Drain { "request" } else { name };
     let chosen = arguments.nodes.chosen(verb)?;
     refuse_server(mode)?;
     let text = text(arguments.reason.as_deref().unwrap_or_default())?;
     crate::in_runtime(async {
-        let (cluster, nodes) = arguments.nodes.find_facts(verb, &chosen).await?;
-        let mut sent = Sent::default();
-        for node in &nodes {
-            let (name, uid) = (&node.view.name, &node.view.uid);
-            match give(&cluster, node, command, &text, mode).await {
-                Ok(()) => {
-                    screen::line(&format!("node/{name} {verb} commanded{}", mode.suffix()));
-                    let goal = Goal::Done(command, command.counter(uid, &text));
-                    sent.followed.push(Followed { name: name.clone(), uid: uid.clone(), goal });
-                }
-                Err(why) => {
-                    screen::say(&format!("error: unable to {verb} node {name:?}: {why}"));
-                    sent.failed.push(name.clone());
-                }
-            }
-        }
+        let mut followed = Vec::new();
+        let give_one = async |cluster: &Cluster, node: &NodeFacts| {
+            give(cluster, node, command, &text, mode).await?;
+            let (node, uid) = (node.view.name.clone(), node.view.uid.clone());
+            screen::line(&format!("node/{node} {name} commanded{}", mode.suffix()));
+            let goal = Goal::Done(command, command.counter(&uid, &text));
+            followed.push(Followed { name: node, uid, goal });
+            Ok(())
+        };
+        let done = arguments.nodes.each(verb, &chosen, give_one).await?;
         if mode != DryRun::None {
             screen::say(&format!("annotation {} would be: {text}", command.key()));
-            sent.followed.clear();
-        } else if let Some(Followed { name, .. }) =
-            sent.followed.first().filter(|_| !arguments.waiting.is_on())
-        {
+            followed.clear();
+        } else if let Some(Followed { name, .. }) = followed.first().filter(|_| !arguments.waiting.is_on()) {
             screen::say(&format!(
-                "the device carries it out once its node is drained; how far it is: kubectl get node {name} -o \
-                 jsonpath='{{.metadata.annotations.ebb\\.dev/state}}', or --wait with the next command"
+                "{}; how far it is: kubectl get node {name} -o \
+                 jsonpath='{{.metadata.annotations.ebb\\.dev/state}}', or --wait with the next command",
+                follows(command)
             ));
         }
-        arguments.waiting.end(&cluster, nodes.len(), sent).await
+        arguments.waiting.end(done, followed).await
     })
+}
+
+const fn follows(command: NodeCommand) -> &'static str {
+    match command {
+        NodeCommand::Reboot | NodeCommand::Shutdown => "the device carries it out once its node is drained",
+        NodeCommand::Drain => {
+            "the device drains its node, and keeps it drained, over boots too, until `kubectl ebb cancel`"
+        }
+    }
 }
 
 /// The text of a command, which no command before has had.
@@ -92,7 +96,7 @@ async fn give(
     mode: DryRun,
 ) -> Result<(), String> {
     let (name, uid) = (&node.view.name, &node.view.uid);
-    if let Some(given) = node.commands.given.iter().find(|given| given.command == command) {
+    if let Some(given) = node.commands.of_kind(command) {
         let answer = answer_to(node, command, given.counter);
         if !answer.as_ref().is_some_and(|answer| answer.state.is_final()) {
             let answer = answer.as_ref().map_or_else(|| "no answer yet".to_owned(), words);

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use cluster::cordon::{Marks, PriorCordon, cordon_marked};
-use cluster::{Cluster, CordonFailure, would_cordon};
+use cluster::{Cluster, CordonFailure, NodeFacts, would_cordon};
 use drain::view::NodeView;
 
 use crate::kubectl::nodes::NodeArguments;
@@ -26,24 +26,17 @@ pub struct CordonArguments {
 pub fn run(arguments: &CordonArguments) -> anyhow::Result<ExitCode> {
     let chosen = arguments.nodes.chosen("cordon")?;
     let mode = arguments.nodes.dry_run.mode;
-    crate::in_runtime(async {
-        let (cluster, nodes) = arguments.nodes.find("cordon", &chosen).await?;
-        let mut code = ExitCode::SUCCESS;
-        for node in &nodes {
-            match one(&cluster, node, &arguments.reason, mode).await {
-                Ok((before, refusal)) => {
-                    screen::line(&cordoned(&node.name, before, mode));
-                    if let Some(refusal) = refusal {
-                        screen::say(&unmarked(&node.name, &refusal));
-                    }
-                }
-                Err(failure) => {
-                    screen::say(&format!("error: unable to cordon node {:?}: {failure}", node.name));
-                    code = ExitCode::FAILURE;
-                }
-            }
+    let cordon_one = async |cluster: &Cluster, NodeFacts { view: node, .. }: &NodeFacts| {
+        let cordoned_one = one(cluster, node, &arguments.reason, mode).await;
+        let (before, refusal) = cordoned_one.map_err(|failure| failure.to_string())?;
+        screen::line(&cordoned(&node.name, before, mode));
+        if let Some(refusal) = refusal {
+            screen::say(&unmarked(&node.name, &refusal));
         }
-        Ok(code)
+        Ok(())
+    };
+    crate::in_runtime(async {
+        arguments.nodes.each("cordon", &chosen, cordon_one).await.map(|done| done.exit_code())
     })
 }
 

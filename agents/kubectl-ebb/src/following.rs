@@ -15,6 +15,7 @@ use futures::{Stream, StreamExt};
 use tokio::time::sleep;
 
 use crate::interrupts::{Interrupt, Interrupts};
+use crate::kubectl::nodes::Done;
 use crate::kubectl::{go_bool, go_duration, is_on};
 use crate::screen::{Print, Screen, say};
 pub(crate) use next::{Followed, Goal, answer_to, too_late, words};
@@ -35,29 +36,19 @@ pub(crate) struct Waiting {
     timeout: Duration,
 }
 
-/// What a verb has done to its nodes.
-#[derive(Debug, Default)]
-pub(crate) struct Sent {
-    /// Nodes to which it could not be done.
-    pub(crate) failed: Vec<String>,
-    /// Nodes that can be waited for.
-    pub(crate) followed: Vec<Followed>,
-}
-
 impl Waiting {
     /// True if the verb waits.
     pub(crate) fn is_on(&self) -> bool {
         is_on(self.wait)
     }
 
-    /// Waits if it is asked for, and returns the exit code of a verb about so many nodes.
+    /// Waits for these nodes if it is asked for, and returns the exit code of the verb.
     ///
     /// # Errors
     /// The process may not watch signals.
-    pub(crate) async fn end(&self, cluster: &Cluster, total: usize, sent: Sent) -> anyhow::Result<ExitCode> {
-        let Sent { mut failed, followed } = sent;
+    pub(crate) async fn end(&self, mut done: Done, followed: Vec<Followed>) -> anyhow::Result<ExitCode> {
         if let Some(Followed { goal, .. }) = followed.first().filter(|_| self.is_on()) {
-            let (not_reached, signal) = self.follow_all(cluster, &followed).await?;
+            let (not_reached, signal) = self.follow_all(&done.cluster, &followed).await?;
             if let Some(signal) = signal {
                 let remedy = match goal {
                     Goal::Done(..) => {
@@ -68,13 +59,14 @@ impl Waiting {
                 say(&format!("interrupted: {}{remedy}", goal.stays()));
                 return Ok(signal.exit_code());
             }
-            failed.extend(not_reached);
-            if total > 1 && !failed.is_empty() {
+            done.failed.extend(not_reached);
+            let Done { total, failed, .. } = &done;
+            if *total > 1 && !failed.is_empty() {
                 let (count, names) = (failed.len(), failed.join(", "));
                 say(&format!("{count} of {total} nodes are not {}: {names}", goal.reached()));
             }
         }
-        Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(done.exit_code())
     }
 
     /// Follows all nodes. Returns those that have not reached their goal; after a signal those that might still.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use cluster::{Cluster, Uncordoned, uncordon_any};
+use cluster::{Cluster, NodeFacts, Uncordoned, uncordon_any};
 use drain::view::NodeView;
 
 use crate::kubectl::nodes::NodeArguments;
@@ -31,21 +31,13 @@ pub fn run(arguments: &UncordonArguments) -> anyhow::Result<ExitCode> {
     let mode = arguments.nodes.dry_run.mode;
     let chosen = arguments.nodes.chosen("uncordon")?;
     refuse_server(mode)?;
+    let uncordon_one = async |cluster: &Cluster, NodeFacts { view: node, .. }: &NodeFacts| {
+        let already = one(cluster, node, is_on(arguments.force), mode).await?;
+        screen::line(&format!("node/{} {already}uncordoned{}", node.name, mode.suffix()));
+        Ok(())
+    };
     crate::in_runtime(async {
-        let (cluster, nodes) = arguments.nodes.find("uncordon", &chosen).await?;
-        let mut code = ExitCode::SUCCESS;
-        for node in &nodes {
-            match one(&cluster, node, is_on(arguments.force), mode).await {
-                Ok(already) => {
-                    screen::line(&format!("node/{} {already}uncordoned{}", node.name, mode.suffix()));
-                }
-                Err(why) => {
-                    screen::say(&format!("error: unable to uncordon node {:?}: {why}", node.name));
-                    code = ExitCode::FAILURE;
-                }
-            }
-        }
-        Ok(code)
+        arguments.nodes.each("uncordon", &chosen, uncordon_one).await.map(|done| done.exit_code())
     })
 }
 

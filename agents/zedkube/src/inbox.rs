@@ -12,10 +12,12 @@ use session::membership::NodeAgent;
 use session::{Answer, Request};
 
 /// The agents that may request a drain, each with the requester's number that it must use.
-const PUBLISHERS: [(&str, DrainRequester); 3] = [
+const PUBLISHERS: [(&str, DrainRequester); 4] = [
     (agent::ZEDAGENT, DrainRequester::DeviceOp),
     (agent::BASEOSMGR, DrainRequester::Update),
     (agent::EBB, DrainRequester::None),
+    // What the cluster commands by an annotation of our Node.
+    (agent::ZEDKUBE, DrainRequester::None),
 ];
 
 /// Bytes of a request's context that are kept. It is meant to be one line of text, and goes into the record, the report
@@ -29,6 +31,7 @@ pub(crate) struct Inbox {
     zedagent: Folder,
     baseosmgr: Folder,
     ebb: Folder,
+    zedkube: Folder,
     cluster_config: Subscription<EdgeNodeClusterConfig>,
     /// EVE has published its config since this process began: from then on a missing item was deleted.
     has_seen_config: bool,
@@ -39,7 +42,7 @@ pub(crate) struct Inbox {
 impl Inbox {
     /// Begins to watch. The present content can be read at once.
     pub(crate) fn open(root: &Root) -> Self {
-        let [zedagent, baseosmgr, ebb] =
+        let [zedagent, baseosmgr, ebb, zedkube] =
             PUBLISHERS.map(|(agent, requester)| Folder::open(root, agent, requester));
         let persistence = Persistence::Volatile;
         let mut inbox = Self {
@@ -47,6 +50,7 @@ impl Inbox {
             zedagent,
             baseosmgr,
             ebb,
+            zedkube,
             cluster_config: Subscription::open(root, agent::ZEDAGENT, persistence),
             has_seen_config: false,
             node_info: Subscription::follow(root, agent::ZEDAGENT, persistence),
@@ -60,7 +64,7 @@ impl Inbox {
     /// cannot be read now, because it is half written or refused.
     pub(crate) fn go_on_from(&mut self, known: &[Request]) {
         for folder in self.folders_mut() {
-            let known = known.iter().find(|request| request.requester == folder.requester);
+            let known = known.iter().find(|request| request.publisher == folder.agent);
             if folder.good.is_none() && folder.items.is_unread(&TopicKey::global()) {
                 folder.good = known.cloned();
             }
@@ -73,6 +77,7 @@ impl Inbox {
             () = self.zedagent.items.changed() => {}
             () = self.baseosmgr.items.changed() => {}
             () = self.ebb.items.changed() => {}
+            () = self.zedkube.items.changed() => {}
             () = self.cluster_config.changed() => {}
             () = self.node_info.changed() => {}
             () = self.device_action.changed() => {}
@@ -146,12 +151,12 @@ impl Inbox {
         of_requests.chain(others).map(|refusal| refused_input(&refusal)).collect()
     }
 
-    fn folders(&self) -> [&Folder; 3] {
-        [&self.zedagent, &self.baseosmgr, &self.ebb]
+    fn folders(&self) -> [&Folder; 4] {
+        [&self.zedagent, &self.baseosmgr, &self.ebb, &self.zedkube]
     }
 
-    fn folders_mut(&mut self) -> [&mut Folder; 3] {
-        [&mut self.zedagent, &mut self.baseosmgr, &mut self.ebb]
+    fn folders_mut(&mut self) -> [&mut Folder; 4] {
+        [&mut self.zedagent, &mut self.baseosmgr, &mut self.ebb, &mut self.zedkube]
     }
 }
 

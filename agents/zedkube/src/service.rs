@@ -17,12 +17,12 @@ use runtime::liveness::HANGS_AFTER;
 use runtime::settings::Problem;
 use runtime::zedbox::check_zedbox;
 use runtime::{AgentContext, SettingsWatch, Stop, clock};
-use schemas::RefusedInput;
+use schemas::{RefusedInput, agent};
 use session::membership::Facts;
-use session::{Effect, Event, Policy, State};
+use session::{Effect, Event, Policy, Request, State};
 use uuid::Uuid;
 
-use crate::commanding::{Around, Commanding};
+use crate::commanding::{Around, Commanding, OwnRequest};
 use crate::inbox::{Inbox, refused_input};
 use crate::membership::Stored;
 use crate::narrate::Narrator;
@@ -256,13 +256,20 @@ impl Service {
     /// Passes on what the cluster commands by the annotations of our Node, and answers there.
     fn command(&mut self, now: Moment) {
         let uid = self.state.own.as_ref().map(|own| own.uid.as_str());
+        let request = self.state.requests.iter().find(|request| request.publisher == agent::ZEDKUBE);
+        let own_request = |request: &Request| OwnRequest {
+            context: request.context.clone(),
+            answer: request.answer,
+            reason: session::words::reason(&self.state),
+        };
         let around = Around {
             is_on: self.settings.current().commands.from_cluster,
-            node: uid.and_then(|uid| self.performer.own_seen(uid)),
-            phase: &self.state.phase,
-            action: self.inbox.device_action(self.context.boot_id()),
+            node: uid.and_then(|uid| self.performer.own_seen(uid)).cloned(),
+            phase: self.state.phase.clone(),
+            request: request.map(own_request),
+            action: self.inbox.device_action(self.context.boot_id()).cloned(),
         };
-        self.command_at = self.commanding.turn(&around, now);
+        self.command_at = self.commanding.turn(around, now);
     }
 
     /// The facts come first: a plain single device must not begin to drain because its request was read earlier.
@@ -275,7 +282,8 @@ impl Service {
             self.inbox.node_info(),
         );
         self.performer.identify_as(identity);
-        self.step(Event::Facts(self.facts()));
+        let facts = self.facts();
+        self.step(Event::Facts(facts));
         self.step(Event::Requests(self.inbox.requests()));
     }
 
@@ -297,7 +305,8 @@ impl Service {
     fn read_settings(&mut self) {
         self.wanted_policy = policy::of(&self.settings.current(), self.context.is_beside_zedbox());
         self.around.refused = self.refused();
-        self.step(Event::Facts(self.facts()));
+        let facts = self.facts();
+        self.step(Event::Facts(facts));
     }
 
     /// All refused input files, settings first, because they may have changed a decision.
@@ -312,12 +321,15 @@ impl Service {
         problems.chain(of_controller).chain(self.overrides.refused()).chain(self.inbox.refused()).collect()
     }
 
-    fn facts(&self) -> Facts {
+    fn facts(&mut self) -> Facts {
+        // Before the first status is published nothing is read of a disk that may be slow.
+        let is_on = self.is_open && self.settings.current().commands.from_cluster;
         let has_kubeconfig = self.performer.has_kubeconfig();
         Facts {
             eve_config_valid: self.inbox.eve_config_valid(),
             is_beside_eve: self.inbox.has_eves_topics() || check_zedbox(self.context.root()).is_err(),
             mode: self.settings.current().cluster.mode,
+            obeys_drains: self.commanding.obeys_drains(is_on),
             has_kubeconfig,
             nodeagent: self.inbox.nodeagent(self.context.boot_id()),
             // The search reads one file of each process, and is not needed if there is a kubeconfig.

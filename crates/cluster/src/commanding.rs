@@ -1,5 +1,6 @@
 //! Gives a command to the device of a Node, takes it back, and answers it: the calls behind [`crate::node_commands`].
 
+use drain::cordon::field_manager;
 use kube::core::Request;
 use kube::core::params::{Patch, PatchParams};
 use serde_json::{Map, Value, json};
@@ -10,11 +11,11 @@ use crate::nodes::{PATH, check_name};
 use crate::operation::Operation;
 use crate::wire::Cluster;
 
-/// Field manager of the answer.
-const AGENT: &str = "ebb-zedkube";
+/// Who answers, by its name as owner of a cordon.
+const AGENT: &str = "zedkube";
 
-/// Field manager of commands that a person gives with our command line.
-const COMMAND_LINE: &str = "ebb";
+/// Who commands by our command line.
+const COMMAND_LINE: &str = "ebb:";
 
 /// Writes zedkube's answer into the Node with this UID; `None` removes it. One call.
 pub async fn answer(
@@ -56,11 +57,12 @@ async fn annotate(
     node: &str,
     uid: &str,
     annotations: Map<String, Value>,
-    manager: &str,
+    owner: &str,
 ) -> Result<(), ApiFailure> {
     let operation = Operation::on_cluster("patch", "nodes", node);
     check_name(&operation)?;
-    let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+    let params =
+        PatchParams { field_manager: Some(field_manager(owner).to_owned()), ..PatchParams::default() };
     let body = json!({"metadata": {"uid": uid, "annotations": annotations}});
     let request = Request::new(PATH).patch(node, &params, &Patch::Merge(body));
     cluster.fetch::<Value>(&operation, request).await.map(drop)
@@ -69,7 +71,7 @@ async fn annotate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node_commands::CommandState;
+    use crate::node_commands::AnswerState;
     use crate::nodes::get_node;
     use crate::testing::still_cluster;
 
@@ -78,13 +80,9 @@ mod tests {
         let (fake, cluster) = still_cluster();
         fake.edit("nodes", "", "edge-a", |node| node["metadata"]["annotations"] = json!({"a": "b"})).unwrap();
         let uid = get_node(&cluster, "edge-a").await.unwrap().unwrap().uid;
-        let given = CommandAnswer {
-            command: NodeCommand::Reboot,
-            counter: 7,
-            state: CommandState::Done,
-            reason: String::new(),
-            since: "2026-11-28T15:00:00Z".to_owned(),
-        };
+        let since = "2026-11-28T15:00:00Z".to_owned();
+        let given =
+            CommandAnswer { since, ..CommandAnswer::new(NodeCommand::Reboot, 7, AnswerState::Done, "") };
         command(&cluster, "edge-a", &uid, NodeCommand::Reboot, "now").await.unwrap();
         answer(&cluster, "edge-a", &uid, Some(&given)).await.unwrap();
         let annotations = || fake.get("nodes", "", "edge-a").unwrap()["metadata"]["annotations"].clone();

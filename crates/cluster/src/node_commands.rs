@@ -1,8 +1,8 @@
 //! Commands that the cluster gives to a device: annotations of its Node, and zedkube's answer beside them.
 //!
-//! A person or a program writes any text into `ebb.dev/reboot` or `ebb.dev/shutdown` of a Node; a new text is a new
-//! command, as with `kubectl rollout restart`, and a text that is removed takes its command back. zedkube answers in
-//! `ebb.dev/state`. `packaging/kubernetes/ebb-commands.yaml` restricts who may write these annotations.
+//! A person or a program writes any text into `ebb.dev/reboot`, `ebb.dev/shutdown` or `ebb.dev/drain` of a Node; a new text
+//! is a new command, as with `kubectl rollout restart`, and a text that is removed takes its command back. zedkube answers
+//! in `ebb.dev/state`. `packaging/kubernetes/ebb-commands.yaml` restricts who may write these annotations.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ pub const STATE: &str = "ebb.dev/state";
 /// Longest text of a command, in bytes. Kubernetes allows 256 KiB for all annotations of an object together.
 pub const LONGEST_TEXT: usize = 1024;
 
-/// Longest answer that is read, in bytes: ours, with each character of its reason escaped.
+/// Longest answer that is read, in bytes. Ours are shorter: JSON writes a quote or a backslash of the reason with two bytes,
+/// and its other characters as they are.
 const LONGEST_STATE: usize = 4096;
 
 /// Longest reason in an answer, in bytes.
@@ -31,17 +32,20 @@ pub enum NodeCommand {
     Reboot,
     /// Stop what runs on the device, once its node is drained.
     Shutdown,
+    /// Drain the node, and keep it drained for as long as the text stands, over boots too.
+    Drain,
 }
 
 impl NodeCommand {
     /// All commands.
-    pub const ALL: [Self; 2] = [Self::Reboot, Self::Shutdown];
+    pub const ALL: [Self; 3] = [Self::Reboot, Self::Shutdown, Self::Drain];
 
-    /// The command's word, which is also its verb.
+    /// The command's word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reboot => "reboot",
             Self::Shutdown => "shutdown",
+            Self::Drain => "drain",
         }
     }
 
@@ -50,11 +54,13 @@ impl NodeCommand {
         match self {
             Self::Reboot => "ebb.dev/reboot",
             Self::Shutdown => "ebb.dev/shutdown",
+            Self::Drain => "ebb.dev/drain",
         }
     }
 
-    /// The number by which the device knows the command with this text: the first 32 bits of the SHA-256 of the Node's UID,
-    /// the key and the text. The same text on another Node, or on the same one after it was created anew, is another command.
+    /// The number by which the device knows the command with this text: the first 32 bits of the SHA-256 of the Node's
+    /// UID, the key and the text. The same text on another Node, or on the same one after it was created anew, is another
+    /// command.
     pub fn counter(self, node_uid: &str, text: &str) -> u32 {
         // Neither a UID nor a key can have a NUL.
         let whole = [node_uid, self.key(), text].join("\0");
@@ -87,7 +93,8 @@ pub struct NodeCommands {
 }
 
 impl NodeCommands {
-    /// Takes the commands from the annotations of a Node. An empty text is no command: `kubectl annotate node N ebb.dev/reboot=` takes one back.
+    /// Takes the commands from the annotations of a Node. An empty text is no command: `kubectl annotate node N
+    /// ebb.dev/reboot=` takes one back.
     pub(crate) fn of(node_uid: &str, annotations: &BTreeMap<String, String>) -> Self {
         let given = |command: NodeCommand| {
             let text = annotations.get(command.key()).filter(|text| !text.is_empty())?;
@@ -106,6 +113,16 @@ impl NodeCommands {
         Self { given: NodeCommand::ALL.into_iter().filter_map(given).collect(), state }
     }
 
+    /// The command, if it stands.
+    pub fn of_kind(&self, command: NodeCommand) -> Option<&GivenCommand> {
+        self.given.iter().find(|given| given.command == command)
+    }
+
+    /// True if the command stands, with a text that is accepted.
+    pub(crate) fn has(&self, command: NodeCommand) -> bool {
+        self.of_kind(command).is_some_and(|given| given.text.is_ok())
+    }
+
     /// The answer, if it can be read; its texts on one line.
     pub fn answer(&self) -> Option<CommandAnswer> {
         let answer: CommandAnswer = serde_json::from_str(self.state.as_ref()?).ok()?;
@@ -116,14 +133,14 @@ impl NodeCommands {
 
 /// How far a command is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CommandState {
+pub enum AnswerState {
     /// The device has taken note of the command and will not carry it out.
     Recorded,
     /// The device will carry it out; something has to come first.
     Waiting,
     /// The node is being drained for it.
     Draining,
-    /// The node is drained; the device is about to act.
+    /// The node is drained. Unless the command is a drain, the device is about to act.
     Drained,
     /// The device goes down. This cannot be taken back.
     Acting,
@@ -133,7 +150,7 @@ pub enum CommandState {
     Failed,
 }
 
-impl CommandState {
+impl AnswerState {
     /// True if the state changes only by another command.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Recorded | Self::Done | Self::Failed)
@@ -149,7 +166,7 @@ pub struct CommandAnswer {
     /// The number of the command with its text, as `ebb commands` shows it on the device.
     pub counter: u32,
     /// How far it is.
-    pub state: CommandState,
+    pub state: AnswerState,
     /// Why it is so far and no farther; empty if there is nothing to say.
     pub reason: String,
     /// Since when, in RFC 3339, by the device's clock.
@@ -157,10 +174,24 @@ pub struct CommandAnswer {
 }
 
 impl CommandAnswer {
-    /// The value of annotation [`STATE`]; the reason on one line, cut if it is too long.
+    /// An answer without its time; the reason on one line, cut if it is too long.
+    pub fn new(command: NodeCommand, counter: u32, state: AnswerState, reason: &str) -> Self {
+        Self { command, counter, state, reason: one_line(reason, LONGEST_REASON), since: String::new() }
+    }
+
+    /// True if this answers the command with this number.
+    pub fn is_to(&self, command: NodeCommand, counter: u32) -> bool {
+        (self.command, self.counter) == (command, counter)
+    }
+
+    /// True if the other one tells the same state of the same command; its reason may be another one.
+    pub fn tells_the_same(&self, other: &Self) -> bool {
+        self.is_to(other.command, other.counter) && self.state == other.state
+    }
+
+    /// The value of annotation [`STATE`].
     pub(crate) fn to_text(&self) -> String {
-        let reason = one_line(&self.reason, LONGEST_REASON);
-        json!(Self { reason, ..self.clone() }).to_string()
+        json!(self).to_string()
     }
 }
 

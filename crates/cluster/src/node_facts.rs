@@ -10,7 +10,7 @@ use drain::view::{NodeCondition, NodeView, Unhealthy};
 use jiff::Timestamp;
 
 use crate::failure::words;
-use crate::node_commands::NodeCommands;
+use crate::node_commands::{NodeCommand, NodeCommands};
 use crate::objects::{Condition, Node};
 use crate::views::{UNSCHEDULABLE, annotation};
 
@@ -55,6 +55,10 @@ impl NodeFacts {
         let status = node.status.as_ref();
         let info = status.and_then(|status| status.node_info.as_ref());
         let attached = status.and_then(|status| status.volumes_attached.as_deref()).unwrap_or_default();
+        let commands = NodeCommands::of(
+            node.metadata.uid.as_deref().unwrap_or_default(),
+            node.metadata.annotations.as_ref().unwrap_or(&BTreeMap::new()),
+        );
         let facts = Self {
             view: NodeView {
                 name: node.metadata.name.clone().unwrap_or_default(),
@@ -62,6 +66,7 @@ impl NodeFacts {
                 cordoned: is_unschedulable(node) || has_taint(node),
                 cordoned_by: annotation(&node.metadata, CORDONED_BY).cloned(),
                 slots_group: annotation(&node.metadata, SLOTS_GROUP).cloned(),
+                is_drain_commanded: commands.has(NodeCommand::Drain),
                 ready: is_ready(node),
                 tie_breaker: is_tie_breaker(node),
                 boot_id: info.and_then(|info| info.boot_id.clone()).unwrap_or_default(),
@@ -73,10 +78,7 @@ impl NodeFacts {
             },
             uuid_label: label(node, NODE_UUID).unwrap_or_default().to_owned(),
             machine_id: info.and_then(|info| info.machine_id.clone()).unwrap_or_default(),
-            commands: NodeCommands::of(
-                node.metadata.uid.as_deref().unwrap_or_default(),
-                node.metadata.annotations.as_ref().unwrap_or(&BTreeMap::new()),
-            ),
+            commands,
             faults: faults(node),
         };
         facts.seen_at(None)

@@ -225,6 +225,8 @@ struct Annotations {
     reboot: Option<String>,
     #[serde(rename = "ebb.dev/shutdown")]
     shutdown: Option<String>,
+    #[serde(rename = "ebb.dev/drain")]
+    drain: Option<String>,
     #[serde(rename = "ebb.dev/state")]
     state: Option<String>,
 }
@@ -244,6 +246,7 @@ pub(crate) fn needed_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Res
         (SLOTS_GROUP, annotations.slots_group),
         (NodeCommand::Reboot.key(), annotations.reboot),
         (NodeCommand::Shutdown.key(), annotations.shutdown),
+        (NodeCommand::Drain.key(), annotations.drain),
         (STATE, annotations.state),
     ];
     let annotations: BTreeMap<_, _> =

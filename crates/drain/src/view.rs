@@ -257,6 +257,10 @@ pub struct BudgetView {
 
 /// A node, trimmed to the fields that decisions need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a field of the object, and any of them goes with any other"
+)]
 pub struct NodeView {
     /// Name.
     pub name: String,
@@ -268,6 +272,8 @@ pub struct NodeView {
     pub cordoned_by: Option<String>,
     /// Annotation `ebb.dev/slots-group`; `None` is `kube-system/default`.
     pub slots_group: Option<String>,
+    /// Annotation `ebb.dev/drain` commands that the node is drained, and kept drained.
+    pub is_drain_commanded: bool,
     /// True if condition Ready is True.
     pub ready: bool,
     /// True with label `tie-breaker-node=true`: a node that only votes and never gets pods (EVE).

@@ -151,7 +151,7 @@ pub struct Asker {
 pub fn askers(root: &Root) -> Vec<Asker> {
     let report = report(root).unwrap_or_default();
     let asker = |publisher| asker(root, publisher, &report);
-    [agent::ZEDAGENT, agent::BASEOSMGR, agent::EBB].into_iter().filter_map(asker).collect()
+    [agent::ZEDAGENT, agent::BASEOSMGR, agent::EBB, agent::ZEDKUBE].into_iter().filter_map(asker).collect()
 }
 
 fn asker(root: &Root, publisher: &'static str, report: &NodeDrainReport) -> Option<Asker> {
@@ -174,7 +174,7 @@ fn asker(root: &Root, publisher: &'static str, report: &NodeDrainReport) -> Opti
 impl fmt::Display for Asker {
     /// The form is `device-op (reboot)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = agent::shown(self.publisher);
+        let name = agent::shown_asker(self.publisher);
         match &self.context {
             Ok(context) => write!(f, "{name} ({})", one_line(context, MOST_CONTEXT)),
             Err(refusal) => write!(f, "{name}, whose request cannot be read ({refusal})"),

@@ -9,6 +9,7 @@ use schemas::{DrainRequester, Member};
 pub use crate::policy::Mode;
 
 /// What the device itself knows about its membership.
+#[expect(clippy::struct_excessive_bools, reason = "facts, each on its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// EVE's topic EdgeNodeClusterConfig: `None` where the topic does not exist, otherwise whether its item says
@@ -25,6 +26,8 @@ pub struct Facts {
     /// This machine runs a kubelet: it has an enabled unit, a live process or its own kubeconfig. Only searched for if
     /// zedkube has no kubeconfig.
     pub has_kubelet: bool,
+    /// A drain that the cluster commands by an annotation of our Node counts.
+    pub obeys_drains: bool,
 }
 
 impl Facts {

@@ -57,6 +57,14 @@ pub struct Request {
 }
 
 impl Request {
+    fn key(&self) -> (DrainRequester, String) {
+        (self.requester, self.publisher.clone())
+    }
+
+    fn is_unanswered(&self) -> bool {
+        self.answer == Answer::None
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         self.requested_at == other.requested_at && self.context == other.context
     }
@@ -67,14 +75,14 @@ impl Request {
     }
 }
 
-/// All requests, at most one per requester.
+/// All requests, at most one per requester and publisher: several publishers may ask with an operator's number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Requests(BTreeMap<DrainRequester, Request>);
+pub struct Requests(BTreeMap<(DrainRequester, String), Request>);
 
 impl Requests {
     /// The requests as an earlier process recorded them.
     pub(crate) fn resumed(requests: Vec<Request>) -> Self {
-        Self(requests.into_iter().map(|request| (request.requester, request)).collect())
+        Self(requests.into_iter().map(|request| (request.key(), request)).collect())
     }
 
     /// Takes the present requests over. A request that has not changed keeps its answer. True if one of them is new or
@@ -83,7 +91,7 @@ impl Requests {
         let mut any_new = false;
         let mut next = BTreeMap::new();
         for mut request in standing {
-            match self.0.get(&request.requester) {
+            match self.0.get(&request.key()) {
                 Some(known) if known.is_same(&request) => {
                     request.answer = known.answer;
                     request.forced_by.clone_from(&known.forced_by);
@@ -93,7 +101,7 @@ impl Requests {
                     request.take_answer_back();
                 }
             }
-            next.insert(request.requester, request);
+            next.insert(request.key(), request);
         }
         self.0 = next;
         any_new
@@ -111,17 +119,13 @@ impl Requests {
 
     /// The next requester to be answered.
     pub fn next_unanswered(&self) -> Option<DrainRequester> {
-        ANSWERED
-            .into_iter()
-            .find(|requester| self.0.get(requester).is_some_and(|request| request.answer == Answer::None))
+        ANSWERED.into_iter().find(|requester| self.has_unanswered(*requester))
     }
 
     /// The requester whose number an in-progress status carries: the device operation if it has no answer yet, otherwise
     /// the update if it has none, otherwise the operator (number 1).
     pub fn in_progress(&self) -> DrainRequester {
-        let waits = |requester: &DrainRequester| {
-            self.0.get(requester).is_some_and(|request| request.answer == Answer::None)
-        };
+        let waits = |requester: &DrainRequester| self.has_unanswered(*requester);
         [DrainRequester::DeviceOp, DrainRequester::Update]
             .into_iter()
             .find(waits)
@@ -135,23 +139,23 @@ impl Requests {
             .any(|request| matches!(request.answer, Answer::None | Answer::Complete | Answer::Forced))
     }
 
-    /// Sets the answer to one requester.
+    /// Answers the requests of one requester that have no answer yet.
     pub(crate) fn answer(&mut self, requester: DrainRequester, answer: Answer) {
-        if let Some(request) = self.0.get_mut(&requester) {
+        for request in self.of_mut(requester).filter(|request| request.is_unanswered()) {
             (request.answer, request.forced_by) = (answer, String::new());
         }
     }
 
     /// Sets the answer to one requester, by an operator's order; `by` names the operator and the reason.
     pub(crate) fn force(&mut self, requester: DrainRequester, by: &str) {
-        if let Some(request) = self.0.get_mut(&requester) {
+        for request in self.of_mut(requester) {
             (request.answer, request.forced_by) = (Answer::Forced, by.to_owned());
         }
     }
 
     /// The requester was answered COMPLETE, by a drain or because none was possible.
     pub(crate) fn has_been_told(&self, requester: DrainRequester) -> bool {
-        self.0.get(&requester).is_some_and(|request| request.answer == Answer::Complete)
+        self.of(requester).any(|request| request.answer == Answer::Complete)
     }
 
     /// Removes all answers, because a new drain begins. Answers that an operator ordered are kept.
@@ -181,7 +185,15 @@ impl Requests {
 
     /// The requester has a request without an answer.
     pub(crate) fn has_unanswered(&self, requester: DrainRequester) -> bool {
-        self.0.get(&requester).is_some_and(|request| request.answer == Answer::None)
+        self.of(requester).any(Request::is_unanswered)
+    }
+
+    fn of(&self, requester: DrainRequester) -> impl Iterator<Item = &Request> {
+        self.0.values().filter(move |request| request.requester == requester)
+    }
+
+    fn of_mut(&mut self, requester: DrainRequester) -> impl Iterator<Item = &mut Request> {
+        self.0.values_mut().filter(move |request| request.requester == requester)
     }
 }
 
@@ -215,6 +227,22 @@ mod tests {
         assert_eq!(requests.next_unanswered(), Some(DeviceOp));
         let changed = Request { context: "poweroff".into(), ..request(DeviceOp, "2") };
         assert!(requests.replace(vec![changed]), "a new context");
+    }
+
+    #[test]
+    fn two_publishers_of_one_requester_have_a_request_each() {
+        use DrainRequester::None as Operator;
+        let by = |publisher: &str| Request { publisher: publisher.into(), ..request(Operator, "1") };
+        let mut requests = Requests::default();
+        requests.replace(vec![by("ebb")]);
+        requests.answer(Operator, Answer::FailedDrain);
+        assert!(requests.replace(vec![by("ebb"), by("zedkube")]), "another publisher");
+        assert_eq!(requests.next_unanswered(), Some(Operator));
+        requests.answer(Operator, Answer::Complete);
+        let answers = |requests: &Requests| requests.iter().map(|request| request.answer).collect::<Vec<_>>();
+        assert_eq!(answers(&requests), [Answer::FailedDrain, Answer::Complete]);
+        assert!(!requests.replace(vec![by("zedkube")]), "the other one keeps its answer");
+        assert_eq!(answers(&requests), [Answer::Complete]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use drain::view::{NodeView, Snapshot};
 use schemas::{DrainRequester, KnownHolders, Member, OtherHolders, Outcome};
 use serde::{Deserialize, Serialize};
 
+use crate::OWNER;
 use crate::api::Api;
 use crate::context::StepContext;
 use crate::effect::Effect;
@@ -396,8 +397,17 @@ impl State {
         // A cordon from an earlier boot: the node must be able to take pods again.
         let failure = || self.health.failure(Purpose::Return);
         self.not_back_yet(self.own.as_ref()?)
+            .or_else(|| self.is_drain_to_come().then_some("annotation ebb.dev/drain is on the Node"))
             .map(str::to_owned)
             .or_else(|| failure().map(|error| format!("the site's health command does not pass: {error}")))
+    }
+
+    /// Our Node carries the command for a drain, and its request has not come yet after a boot: the node would be given
+    /// back for a moment.
+    fn is_drain_to_come(&self) -> bool {
+        let is_commanded = self.own.as_ref().is_some_and(|own| own.is_drain_commanded);
+        let is_requested = || self.requests.iter().any(|request| request.publisher == OWNER);
+        is_commanded && self.facts.obeys_drains && !is_requested()
     }
 
     /// Why the node cannot take pods yet after a boot; `None` if it can.

@@ -148,8 +148,8 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
 }
 
 fn note_facts(state: &mut State, facts: Facts, now: Moment) {
-    let nodeagent = facts.nodeagent;
-    if facts != (Facts { nodeagent, ..state.facts }) {
+    let Facts { nodeagent, obeys_drains, .. } = facts;
+    if facts != (Facts { nodeagent, obeys_drains, ..state.facts }) {
         // Only a list can show what they mean.
         state.api.ask_by(now + LIST_SOON);
     }

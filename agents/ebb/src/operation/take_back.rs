@@ -111,7 +111,7 @@ fn not_ours(operation: Operation, others: &[(Source, u32)]) -> String {
     let there = match source {
         Source::Person => "where it was given",
         Source::Controller => "at the controller",
-        Source::Cluster => "at the Node: remove its annotation",
+        Source::Cluster => "at the Node: kubectl ebb cancel NODE",
         Source::Host => "at the host: remove what asks for it",
     };
     format!(
@@ -128,7 +128,7 @@ mod tests {
     fn a_command_of_another_source_is_named_with_the_way_to_take_it_back() {
         for (source, there) in [
             (Source::Controller, "take it back at the controller, or here"),
-            (Source::Cluster, "remove its annotation"),
+            (Source::Cluster, "kubectl ebb cancel NODE"),
             (Source::Host, "remove what asks for it"),
         ] {
             let said = not_ours(Operation::Reboot, &[(source, 1001)]);

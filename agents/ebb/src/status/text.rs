@@ -1,6 +1,6 @@
 //! The status as text: first what is wrong and what to type, then where the node is.
 
-use schemas::agent::shown;
+use schemas::agent::{shown, shown_asker};
 use schemas::{
     BaseOsHold, BaseOsHoldState, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus,
     Member, NodeDrainReport, Operation, Outcome, PodLine, Slot, SpentOrder,
@@ -135,7 +135,10 @@ fn drain(seen: &StatusView, report: &NodeDrainReport, clock: &Clock, page: &mut 
         let answered = || format!("answered {}", request.answer.constant());
         let is_answered = request.answer != DrainStatus::Unknown;
         let answer = if is_answered { answered() } else { "not answered yet".to_owned() };
-        page.field("asked", &format!("{} for {:?}, {answer}", shown(&request.publisher), request.context));
+        page.field(
+            "asked",
+            &format!("{} for {:?}, {answer}", shown_asker(&request.publisher), request.context),
+        );
     }
     if let Some(text) = slot(&report.slot, &report.node, clock) {
         page.field("slot", &text);

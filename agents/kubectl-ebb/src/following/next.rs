@@ -1,12 +1,12 @@
 //! What a Node that is seen means for somebody who waits for its device. Pure.
 
 use cluster::NodeFacts;
-use cluster::node_commands::{CommandAnswer, CommandState, GivenCommand, NodeCommand};
+use cluster::node_commands::{AnswerState, CommandAnswer, GivenCommand, NodeCommand};
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// The device carries out this command with this counter.
+    /// The device has carried out this command with this counter; of a drain, its node is drained.
     Done(NodeCommand, u32),
     /// The device answers no command that was taken back.
     TakenBack,
@@ -47,6 +47,7 @@ impl Goal {
         match self {
             Self::Done(NodeCommand::Reboot, _) => "rebooted",
             Self::Done(NodeCommand::Shutdown, _) => "shut down",
+            Self::Done(NodeCommand::Drain, _) => "drained",
             Self::TakenBack => "released from its command",
         }
     }
@@ -75,14 +76,13 @@ fn of_command(node: &NodeFacts, command: NodeCommand, counter: u32) -> Next {
     let answer = answer_to(node, command, counter);
     let said = answer.as_ref().map(words);
     match answer.map(|answer| answer.state) {
-        Some(CommandState::Done) => return Next::Done,
-        Some(CommandState::Recorded | CommandState::Failed) => return Next::Failed(said.unwrap_or_default()),
-        Some(
-            CommandState::Waiting | CommandState::Draining | CommandState::Drained | CommandState::Acting,
-        )
+        Some(AnswerState::Done) => return Next::Done,
+        Some(AnswerState::Drained) if command == NodeCommand::Drain => return Next::Done,
+        Some(AnswerState::Recorded | AnswerState::Failed) => return Next::Failed(said.unwrap_or_default()),
+        Some(AnswerState::Waiting | AnswerState::Draining | AnswerState::Drained | AnswerState::Acting)
         | None => {}
     }
-    let why = match node.commands.given.iter().find(|given| given.command == command) {
+    let why = match node.commands.of_kind(command) {
         Some(given) if given.counter == counter => return Next::Wait(said),
         Some(GivenCommand { text: Ok(text) | Err(text), .. }) => {
             format!("another {} was commanded in its place: {text}", command.name())
@@ -97,10 +97,10 @@ fn of_taken_back(node: &NodeFacts) -> Next {
     let Some(answer) = node.commands.answer() else {
         return if node.commands.state.is_none() { Next::Done } else { Next::Wait(None) };
     };
-    let stands = |given: &GivenCommand| (given.command, given.counter) == (answer.command, answer.counter);
+    let stands = |given: &GivenCommand| answer.is_to(given.command, given.counter);
     if node.commands.given.iter().any(stands) {
         Next::Done
-    } else if answer.state == CommandState::Acting {
+    } else if answer.state == AnswerState::Acting {
         Next::Failed(too_late(&answer))
     } else {
         Next::Wait(None)
@@ -109,7 +109,7 @@ fn of_taken_back(node: &NodeFacts) -> Next {
 
 /// The device's answer to the command with this counter.
 pub(crate) fn answer_to(node: &NodeFacts, command: NodeCommand, counter: u32) -> Option<CommandAnswer> {
-    node.commands.answer().filter(|answer| (answer.command, answer.counter) == (command, counter))
+    node.commands.answer().filter(|answer| answer.is_to(command, counter))
 }
 
 /// State and reason: `Draining: 2 of 7 pods are left`.

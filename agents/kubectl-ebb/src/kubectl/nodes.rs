@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use clap::Args;
@@ -57,6 +58,24 @@ pub struct NodeArguments {
     request_timeout: Option<String>,
 }
 
+/// What [`NodeArguments::each`] has done.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// The connection.
+    pub(crate) cluster: Cluster,
+    /// How many nodes there were.
+    pub(crate) total: usize,
+    /// The nodes to which it could not be done.
+    pub(crate) failed: Vec<String>,
+}
+
+impl Done {
+    /// 0 if it could be done to all nodes, else 1.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        if self.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
 /// Flags that choose a cluster and a person, each instead of what the kubeconfig says.
 #[derive(Args, Debug)]
 struct Person {
@@ -93,6 +112,28 @@ impl NodeArguments {
     pub(crate) async fn find(&self, verb: &str, chosen: &Chosen) -> anyhow::Result<(Cluster, Vec<NodeView>)> {
         let (cluster, nodes) = self.find_facts(verb, chosen).await?;
         Ok((cluster, nodes.into_iter().map(|node| node.view).collect()))
+    }
+
+    /// Finds the nodes, and does one thing to each of them. A node to which it cannot be done is named, and the others go on.
+    ///
+    /// # Errors
+    /// As [`NodeArguments::find`].
+    pub(crate) async fn each(
+        &self,
+        verb: &str,
+        chosen: &Chosen,
+        mut one: impl AsyncFnMut(&Cluster, &NodeFacts) -> Result<(), String>,
+    ) -> anyhow::Result<Done> {
+        let (cluster, nodes) = self.find_facts(verb, chosen).await?;
+        let mut failed = Vec::new();
+        for node in &nodes {
+            if let Err(why) = one(&cluster, node).await {
+                let name = &node.view.name;
+                screen::say(&format!("error: unable to {verb} node {name:?}: {why}"));
+                failed.push(name.clone());
+            }
+        }
+        Ok(Done { cluster, total: nodes.len(), failed })
     }
 
     /// As [`NodeArguments::find`], with the commands on each Node.

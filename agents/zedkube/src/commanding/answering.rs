@@ -50,6 +50,11 @@ impl Answering {
         Self { wanted, task, given_at: None }
     }
 
+    /// Writes nothing more: the answer stands, or there is no Node to write it into.
+    pub(super) fn forget(&mut self) {
+        self.wanted.send_if_modified(|wanted| wanted.take().is_some());
+    }
+
     /// Has the answer written, if the Node shows another one and it is time. Returns when this has to be called again.
     pub(super) fn answer(
         &mut self,
@@ -61,13 +66,14 @@ impl Answering {
     ) -> Moment {
         let is_shown = shown == answer.as_ref() && has_answer == answer.is_some();
         if is_shown {
+            self.forget();
             return Moment::NEVER;
         }
         let wanted = Written { node: node.name.clone(), uid: node.uid.clone(), answer };
         // What stands on the Node at first, an earlier process has written.
         let first = || Written { answer: shown.cloned(), ..wanted.clone() };
         let given = self.wanted.borrow().clone().unwrap_or_else(first);
-        let is_news = !given.tells_the_state_of(&wanted);
+        let is_news = !given.tells_the_same(&wanted);
         let due = *self.given_at.get_or_insert(now) + REASON_PAUSE;
         if !is_news && now < due {
             return due;
@@ -79,16 +85,17 @@ impl Answering {
 }
 
 impl Written {
-    fn tells_the_state_of(&self, other: &Self) -> bool {
-        let state = |written: &Self| {
-            let told = |answer: &CommandAnswer| (answer.command, answer.counter, answer.state);
-            (written.uid.clone(), written.answer.as_ref().map(told))
+    fn tells_the_same(&self, other: &Self) -> bool {
+        let is_same = match (&self.answer, &other.answer) {
+            (Some(answer), Some(other)) => answer.tells_the_same(other),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
         };
-        state(self) == state(other)
+        self.uid == other.uid && is_same
     }
 }
 
-/// Writes the newest answer, again and again until the server takes it.
+/// Writes the newest answer, again and again until the server takes it, or until nothing is wanted any more.
 async fn write(link: Link, mut wanted: watch::Receiver<Option<Written>>) {
     while wanted.changed().await.is_ok() {
         let mut failures = 0;
@@ -112,4 +119,47 @@ async fn write(link: Link, mut wanted: watch::Receiver<Option<Written>>) {
 async fn write_once(link: &Link, written: &Written) -> Result<(), ApiFailure> {
     let (cluster, _): (Cluster, _) = link.cluster().await?;
     commanding::answer(&cluster, &written.node, &written.uid, written.answer.as_ref()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::node_commands::{AnswerState, NodeCommand};
+
+    use super::*;
+
+    const NODE: &str = "edge-a";
+
+    fn answer(state: AnswerState, reason: &str) -> CommandAnswer {
+        CommandAnswer::new(NodeCommand::Reboot, 7, state, reason)
+    }
+
+    #[tokio::test]
+    async fn a_state_is_written_at_once_and_a_reason_at_most_once_a_minute() {
+        use AnswerState::{Draining, Recorded, Waiting};
+        let task = tokio::spawn(std::future::pending::<()>()).abort_handle();
+        let mut answering = Answering { wanted: watch::channel(None).0, task, given_at: None };
+        let node = NodeView { name: NODE.to_owned(), uid: "n1".to_owned(), ..NodeView::default() };
+        let (waiting, behind, long) =
+            (answer(Waiting, ""), answer(Waiting, "slots"), answer(Recorded, &"r".repeat(2000)));
+        let draining = answer(Draining, "");
+        let minute = |minutes: u64| Moment(60_000 * minutes);
+        // At this time the Node shows this, and this is the answer. Is that written, and when is the next look?
+        for (at, shown, now_is, is_written, next) in [
+            (Moment(5), None, Some(&waiting), true, minute(1) + Duration::from_millis(5)),
+            // What an earlier process wrote, as the Node shows it.
+            (Moment(10), Some(&waiting), Some(&waiting), false, Moment::NEVER),
+            (Moment(20), Some(&waiting), Some(&behind), false, minute(1) + Duration::from_millis(5)),
+            (Moment(30), Some(&waiting), Some(&draining), true, minute(1) + Duration::from_millis(30)),
+            (minute(2), Some(&draining), None, true, minute(3)),
+            (minute(3), None, None, false, Moment::NEVER),
+            // A reason that is cut stands as it was written.
+            (minute(4), None, Some(&long), true, minute(5)),
+            (minute(6), Some(&long), Some(&long), false, Moment::NEVER),
+        ] {
+            let mut wanted = answering.wanted.subscribe();
+            let due = answering.answer(&node, shown.is_some(), shown, now_is.cloned(), at);
+            let is_given = wanted.has_changed().unwrap() && wanted.borrow_and_update().is_some();
+            assert_eq!((is_given, due), (is_written, next), "{at:?} {shown:?} {now_is:?}");
+        }
+    }
 }

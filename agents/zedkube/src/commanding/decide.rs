@@ -1,21 +1,14 @@
-//! What follows from a command on the Node: the command file for device-op, and the answer. Pure.
+//! What follows from a command on the Node: the command file for device-op, the request for a drain, and the answer. Pure.
 
-use cluster::node_commands::{CommandAnswer, CommandState, GivenCommand, NodeCommand};
+use cluster::node_commands::{AnswerState, CommandAnswer, GivenCommand, NodeCommand};
 use schemas::{
-    CommandLine, CommandState as Fate, DeviceAction, DeviceActionState, DeviceOpStatus, Operation, Source,
+    CommandLine, CommandState, DeviceAction, DeviceActionState, DeviceOpStatus, Operation, Source,
 };
-use session::Phase;
+use session::{Answer, Phase};
 
 /// Reason shown while the setting `commands.from-cluster` is off.
 const OFF: &str =
     "this device carries no command of the cluster out: its setting commands.from-cluster is false";
-
-/// Reason shown for a text that stood already when the Node was first seen.
-const MAY_BE_OLD: &str = "only recorded: the text stood already when this device first saw its Node, and may be an old \
-                          command; give another text";
-
-/// Reason shown for a text that is known already.
-const KNOWN: &str = "this text was carried out or taken back before; give another text";
 
 /// Reason shown before device-op has recorded the counter that stood before the command.
 const NO_FIRST_COUNTER: &str =
@@ -23,6 +16,32 @@ const NO_FIRST_COUNTER: &str =
 
 /// Reason shown while device-op says nothing.
 const SILENT: &str = "device-op on the device has not taken the command yet; does it run? (`ebb status`)";
+
+/// Reason shown for a text that stood already when the Node was first seen.
+fn may_be_old(command: NodeCommand) -> String {
+    format!(
+        "only recorded: the text of annotation {} stood already when this device first saw its Node, and may be an old \
+         command; give another text",
+        command.key()
+    )
+}
+
+/// Reason shown for a text that is known already.
+fn repeated(command: NodeCommand) -> String {
+    format!(
+        "the text of annotation {} was carried out or taken back before; give another text",
+        command.key()
+    )
+}
+
+/// The operation of device-op that a command asks for; a drain is none.
+pub(super) const fn operation(command: NodeCommand) -> Option<Operation> {
+    match command {
+        NodeCommand::Reboot => Some(Operation::Reboot),
+        NodeCommand::Shutdown => Some(Operation::Shutdown),
+        NodeCommand::Drain => None,
+    }
+}
 
 /// A command file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +55,6 @@ pub(super) struct Standing {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'a> {
     pub(super) command: NodeCommand,
-    pub(super) operation: Operation,
     /// Setting `commands.from-cluster`.
     pub(super) is_on: bool,
     /// Of our Node: the counter of no text at all, and the command if it stands; `None` while our Node is not seen.
@@ -60,29 +78,28 @@ pub(super) struct Device<'a> {
     pub(super) action: Option<&'a DeviceAction>,
     /// Phase of the drain.
     pub(super) phase: &'a Phase,
+    /// Our own request for a drain.
+    pub(super) request: Option<&'a OwnRequest>,
     /// The answer before this one.
     pub(super) last: Option<&'a CommandAnswer>,
 }
 
-/// How far a command is.
+/// The request for a drain that we have published, as the drain knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Progress {
-    pub(super) command: NodeCommand,
-    pub(super) counter: u32,
-    pub(super) state: CommandState,
-    pub(super) reason: String,
+pub(crate) struct OwnRequest {
+    /// The text of the annotation.
+    pub(crate) context: String,
+    /// The drain's answer.
+    pub(crate) answer: Answer,
+    /// Why the drain is where it is, in words.
+    pub(crate) reason: String,
 }
 
-impl Progress {
-    /// True if the answer tells the same state of the same command; its reason may be another one.
-    pub(super) fn is_same(&self, answer: &CommandAnswer) -> bool {
-        (self.command, self.counter, self.state) == (answer.command, answer.counter, answer.state)
-    }
-
-    /// The answer, with the time at which the command came into this state.
-    pub(super) fn dated(self, since: String) -> CommandAnswer {
-        let Self { command, counter, state, reason } = self;
-        CommandAnswer { command, counter, state, reason, since }
+impl<'a> Known<'a> {
+    /// The text of the command, on one line, if it stands and is accepted.
+    pub(super) fn text(&self) -> Option<&'a str> {
+        let (_, given) = self.node?;
+        given?.text.as_deref().ok()
     }
 }
 
@@ -108,6 +125,15 @@ pub(super) fn file(known: &Known<'_>) -> Option<Standing> {
     }
 }
 
+/// The text of the request for a drain that has to stand; `None` for none. `present` is the text of the one that stands.
+pub(super) fn request<'a>(known: &Known<'a>, present: Option<&'a str>) -> Option<&'a str> {
+    match known.node {
+        _ if !known.is_on => None,
+        None => present,
+        Some(_) => known.text().filter(|_| known.is_seen_without),
+    }
+}
+
 /// True while device-op has not recorded the counter of a file that asks for nothing. The next command has to wait:
 /// device-op carries a command out only if it knows a counter before it.
 fn is_unrecorded(known: &Known<'_>) -> bool {
@@ -115,78 +141,100 @@ fn is_unrecorded(known: &Known<'_>) -> bool {
 }
 
 /// How far the command is; `None` if it does not stand.
-pub(super) fn answer(known: &Known<'_>, device: &Device<'_>) -> Option<Progress> {
+pub(super) fn answer(known: &Known<'_>, device: &Device<'_>) -> Option<CommandAnswer> {
+    let Known { command, .. } = *known;
     let (_, given) = known.node?;
     let Some(given) = given else { return too_late(known, device) };
-    let progress = |state, reason: &str| {
-        let (command, counter) = (known.command, given.counter);
-        Some(Progress { command, counter, state, reason: reason.to_owned() })
+    let answer = |state, reason: &str| Some(CommandAnswer::new(command, given.counter, state, reason));
+    let text = match &given.text {
+        Ok(text) => text,
+        Err(why) => return answer(AnswerState::Failed, why),
     };
-    if let Err(why) = &given.text {
-        return progress(CommandState::Failed, why);
-    }
-    if let Some(line) = line(known.operation, device).filter(|line| line.counter == given.counter) {
+    if let Some(line) = line(command, device).filter(|line| line.counter == given.counter) {
         let (state, reason) = of_line(line, device);
-        return progress(state, reason);
+        return answer(state, reason);
     }
     if !known.is_on {
-        return progress(CommandState::Recorded, OFF);
+        return answer(AnswerState::Recorded, OFF);
     }
     if !known.is_seen_without {
-        return progress(CommandState::Recorded, MAY_BE_OLD);
+        return answer(AnswerState::Recorded, &may_be_old(command));
+    }
+    if operation(command).is_none() {
+        let (state, reason) = of_request(text, device);
+        return answer(state, reason);
     }
     if known.is_repeated {
-        return progress(CommandState::Recorded, KNOWN);
+        return answer(AnswerState::Recorded, &repeated(command));
     }
     if is_unrecorded(known) {
-        return progress(CommandState::Waiting, NO_FIRST_COUNTER);
+        return answer(AnswerState::Waiting, NO_FIRST_COUNTER);
     }
     // After a boot device-op says nothing at first.
-    let said = device.last.filter(|last| (last.command, last.counter) == (known.command, given.counter));
-    let said = said.filter(|said| said.state != CommandState::Waiting);
-    said.map_or_else(|| progress(CommandState::Waiting, SILENT), |said| progress(said.state, &said.reason))
+    let said = device.last.filter(|last| last.is_to(command, given.counter));
+    let said = said.filter(|said| said.state != AnswerState::Waiting);
+    said.map_or_else(|| answer(AnswerState::Waiting, SILENT), |said| answer(said.state, &said.reason))
+}
+
+/// How far the drain with this text is, in the words of the Node.
+fn of_request<'a>(text: &str, device: &Device<'a>) -> (AnswerState, &'a str) {
+    let Some(request) = device.request.filter(|request| request.context == text) else {
+        return (AnswerState::Waiting, "");
+    };
+    let state = match request.answer {
+        Answer::Complete | Answer::Forced => AnswerState::Drained,
+        Answer::FailedCordon | Answer::FailedDrain => AnswerState::Failed,
+        Answer::None => match of_drain(device.phase) {
+            // The node was drained for somebody else; before this request is answered, that has to be confirmed.
+            AnswerState::Drained => AnswerState::Draining,
+            state => state,
+        },
+    };
+    (state, &request.reason)
 }
 
 /// A command that was taken back while the device goes down already.
-fn too_late(known: &Known<'_>, device: &Device<'_>) -> Option<Progress> {
-    let line =
-        line(known.operation, device).filter(|line| of_line(line, device).0 == CommandState::Acting)?;
-    let reason = "too late to take it back: the device is going down".to_owned();
-    Some(Progress { command: known.command, counter: line.counter, state: CommandState::Acting, reason })
+fn too_late(known: &Known<'_>, device: &Device<'_>) -> Option<CommandAnswer> {
+    let line = line(known.command, device).filter(|line| of_line(line, device).0 == AnswerState::Acting)?;
+    let reason = "too late to take it back: the device is going down";
+    Some(CommandAnswer::new(known.command, line.counter, AnswerState::Acting, reason))
 }
 
-fn line<'a>(operation: Operation, device: &Device<'a>) -> Option<&'a CommandLine> {
+fn line<'a>(command: NodeCommand, device: &Device<'a>) -> Option<&'a CommandLine> {
+    let operation = operation(command)?;
     let is_it = |line: &&CommandLine| (line.source, line.operation) == (Source::Cluster, operation);
     device.status?.commands.iter().find(is_it)
 }
 
 /// What device-op says of a command, in the words of the Node.
-fn of_line<'a>(line: &'a CommandLine, device: &Device<'a>) -> (CommandState, &'a str) {
+fn of_line<'a>(line: &'a CommandLine, device: &Device<'a>) -> (AnswerState, &'a str) {
     let status = device.status;
     let is_served = status.is_some_and(|status| status.operation == Some(line.operation));
     let of_status = |text: fn(&DeviceOpStatus) -> &String| status.map_or("", |status| text(status).as_str());
     match line.state {
-        Fate::Recorded => (CommandState::Recorded, &line.reason),
-        Fate::Done => (CommandState::Done, &line.reason),
-        Fate::Failed => (CommandState::Failed, &line.reason),
-        Fate::TakenBack => (CommandState::Failed, "it was taken back on the device"),
-        Fate::HandedOver => {
+        CommandState::Recorded => (AnswerState::Recorded, &line.reason),
+        CommandState::Done => (AnswerState::Done, &line.reason),
+        CommandState::Failed => (AnswerState::Failed, &line.reason),
+        CommandState::TakenBack => (AnswerState::Failed, "it was taken back on the device"),
+        CommandState::HandedOver => {
             let is_acting = device.action.is_some_and(|action| {
                 (action.state, action.command) == (DeviceActionState::Acting, Some(line.operation))
             });
-            let state = if is_acting { CommandState::Acting } else { CommandState::Drained };
+            let state = if is_acting { AnswerState::Acting } else { AnswerState::Drained };
             (state, of_status(|status| &status.release))
         }
-        Fate::Waiting if !line.reason.is_empty() || !is_served => (CommandState::Waiting, &line.reason),
-        Fate::Waiting => (of_drain(device.phase), of_status(|status| &status.blocked_by)),
+        CommandState::Waiting if !line.reason.is_empty() || !is_served => {
+            (AnswerState::Waiting, &line.reason)
+        }
+        CommandState::Waiting => (of_drain(device.phase), of_status(|status| &status.blocked_by)),
     }
 }
 
-const fn of_drain(phase: &Phase) -> CommandState {
+const fn of_drain(phase: &Phase) -> AnswerState {
     match phase {
-        Phase::Idle | Phase::Waiting(_) | Phase::Failed(_) => CommandState::Waiting,
-        Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => CommandState::Draining,
-        Phase::Complete { .. } => CommandState::Drained,
+        Phase::Idle | Phase::Waiting(_) | Phase::Failed(_) => AnswerState::Waiting,
+        Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => AnswerState::Draining,
+        Phase::Complete { .. } => AnswerState::Drained,
     }
 }
 
@@ -198,28 +246,32 @@ pub(super) fn in_order(
     last: Option<&CommandAnswer>,
 ) -> Vec<(NodeCommand, u32)> {
     let mut standing: Vec<_> = given.iter().map(|given| (given.command, given.counter)).collect();
-    let is_last = |command: &(NodeCommand, u32)| {
-        before.is_empty() && last.is_some_and(|last| (last.command, last.counter) == *command)
+    let is_last = |(command, counter): &(NodeCommand, u32)| {
+        before.is_empty() && last.is_some_and(|last| last.is_to(*command, *counter))
     };
     let place = |command: &(NodeCommand, u32)| before.iter().position(|known| known == command);
     standing.sort_by_key(|command| (place(command).unwrap_or(usize::MAX), is_last(command)));
     standing
 }
 
-/// The one progress that is shown: of the command that is farthest on its way, else of the one that came last.
-pub(super) fn shown(all: impl Iterator<Item = Progress>, came: &[(NodeCommand, u32)]) -> Option<Progress> {
+/// The one answer that is shown: of the command that is farthest on its way, else of the one that came last.
+pub(super) fn shown(
+    all: impl Iterator<Item = CommandAnswer>,
+    came: &[(NodeCommand, u32)],
+) -> Option<CommandAnswer> {
     let place =
-        |progress: &Progress| came.iter().position(|known| *known == (progress.command, progress.counter));
-    all.max_by_key(|progress| (rank(progress.state), place(progress)))
+        |answer: &CommandAnswer| came.iter().position(|known| *known == (answer.command, answer.counter));
+    all.max_by_key(|answer| (rank(answer), place(answer)))
 }
 
-const fn rank(state: CommandState) -> u8 {
-    match state {
-        CommandState::Acting => 4,
-        CommandState::Drained => 3,
-        CommandState::Draining => 2,
-        CommandState::Waiting => 1,
-        CommandState::Recorded | CommandState::Done | CommandState::Failed => 0,
+const fn rank(answer: &CommandAnswer) -> u8 {
+    match answer.state {
+        AnswerState::Acting => 4,
+        // Of a drain that is the end of its way.
+        AnswerState::Drained if !matches!(answer.command, NodeCommand::Drain) => 3,
+        AnswerState::Draining => 2,
+        AnswerState::Waiting => 1,
+        AnswerState::Drained | AnswerState::Recorded | AnswerState::Done | AnswerState::Failed => 0,
     }
 }
 

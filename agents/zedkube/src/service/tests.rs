@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::PathBuf;
 
-use cluster::node_commands::{CommandAnswer, CommandState, NodeCommand};
+use cluster::node_commands::{AnswerState, CommandAnswer, NodeCommand};
 use fake_cluster::{Effect, FakeCluster, Fault, Settings};
 use pubsub::{Persistence, Root, TopicKey, read_item};
 use runtime::Agent;
 use runtime::flags::{AgentFlags, Assignment};
 use schemas::{
-    DeviceOpsCmd, KnownHolders, NodeDrainReport, OtherHolders, OwnCordon, Topic, UncommandedNode, agent,
+    DeviceOpsCmd, DrainStatus, KnownHolders, NodeDrainReport, OtherHolders, OwnCordon, Topic,
+    UncommandedNode, agent,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -287,7 +288,7 @@ async fn the_cluster_commands_by_annotations_and_is_answered_there() {
     device.annotate("ebb.dev/shutdown", Some("old"));
     device.write("etc/ebb/ebb.toml", "commands.from-cluster = true\n");
     let mut zedkube = device.zedkube("edge-a").await;
-    run_until(&mut zedkube, || is(NodeCommand::Shutdown, CommandState::Recorded)).await;
+    run_until(&mut zedkube, || is(NodeCommand::Shutdown, AnswerState::Recorded)).await;
     run_until(&mut zedkube, || device.commanded("reboot").is_some()).await;
     let (first, is_wanted) = device.commanded("reboot").unwrap();
     assert!(!is_wanted && device.commanded("shutdown").is_some_and(|(_, is_wanted)| !is_wanted));
@@ -296,7 +297,7 @@ async fn the_cluster_commands_by_annotations_and_is_answered_there() {
 
     // device-op has to know a counter before the first command.
     device.annotate("ebb.dev/reboot", Some("now"));
-    run_until(&mut zedkube, || is(NodeCommand::Reboot, CommandState::Waiting)).await;
+    run_until(&mut zedkube, || is(NodeCommand::Reboot, AnswerState::Waiting)).await;
     assert_eq!(device.commanded("reboot"), Some((first, false)));
     record(first);
     run_until(&mut zedkube, || device.commanded("reboot").is_some_and(|(_, is_wanted)| is_wanted)).await;
@@ -312,7 +313,7 @@ async fn the_cluster_commands_by_annotations_and_is_answered_there() {
     let line = json!({"Source": "Cluster", "Operation": "reboot", "Counter": counter, "State": "Done"});
     let status = json!({"BootId": "boot-2", "Commands": [line]});
     device.write("run/zedagent/DeviceOpStatus/global.json", &status.to_string());
-    run_until(&mut zedkube, || is(NodeCommand::Reboot, CommandState::Done)).await;
+    run_until(&mut zedkube, || is(NodeCommand::Reboot, AnswerState::Done)).await;
 
     let requests = device.fake.requests().recent().into_iter();
     // The preflight's tries change nothing.
@@ -330,10 +331,40 @@ async fn the_cluster_commands_by_annotations_and_is_answered_there() {
     let kept = || item::<UncommandedNode>(&device.root(), Persistence::Persistent);
     run_until(&mut zedkube, || kept().is_none()).await;
     device.annotate("ebb.dev/reboot", Some("later"));
-    run_until(&mut zedkube, || is(NodeCommand::Reboot, CommandState::Recorded)).await;
+    run_until(&mut zedkube, || is(NodeCommand::Reboot, AnswerState::Recorded)).await;
     device.write("etc/ebb/ebb.toml", "commands.from-cluster = true\n");
     run_until(&mut zedkube, || kept().is_some()).await;
     assert_eq!(device.commanded("reboot").map(|(_, is_wanted)| is_wanted), Some(false));
+}
+
+/// After a boot the cordon of the boot before stays: nothing comes to a node in whose machine somebody works.
+#[tokio::test]
+async fn a_drain_that_the_cluster_commands_stands_over_a_boot_until_it_is_taken_back() {
+    let device = Device::new();
+    device.write("etc/ebb/ebb.toml", "commands.from-cluster = true\n");
+    let mut zedkube = device.zedkube("edge-a").await;
+    let kept = || item::<UncommandedNode>(&device.root(), Persistence::Persistent);
+    run_until(&mut zedkube, || kept().is_some()).await;
+    device.annotate("ebb.dev/drain", Some("a new fan"));
+    let is_drained = || {
+        let request = device.report().requests.into_iter().find(|line| line.publisher == agent::ZEDKUBE);
+        request.is_some_and(|line| (line.answer, &*line.context) == (DrainStatus::Complete, "a new fan"))
+    };
+    let is_told = || device.answer().is_some_and(|answer| answer.state == AnswerState::Drained);
+    run_until(&mut zedkube, || is_drained() && is_told() && device.is_cordoned()).await;
+    drop(zedkube);
+
+    device.begin_boot("boot-2");
+    let mut zedkube = device.zedkube("edge-a").await;
+    run_until(&mut zedkube, || is_drained() && is_told()).await;
+    let requests = device.fake.requests().recent();
+    let uncordons = requests.iter().filter(|request| {
+        request.verb == "patch" && String::from_utf8_lossy(&request.body).contains(r#""unschedulable":null"#)
+    });
+    assert_eq!((uncordons.count(), device.is_cordoned()), (0, true));
+
+    device.annotate("ebb.dev/drain", None);
+    run_until(&mut zedkube, || !device.is_cordoned() && device.answer().is_none()).await;
 }
 
 /// A call without an end cannot be made here, because each has a deadline of 10 s: so zedkube's limit is shorter.

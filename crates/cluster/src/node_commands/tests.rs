@@ -38,19 +38,16 @@ fn odd_texts_are_shown_on_one_line_or_refused_and_an_empty_one_is_none() {
 
 #[test]
 fn an_answer_is_read_as_it_was_written_and_another_text_is_none() {
-    let answer = CommandAnswer {
-        command: NodeCommand::Reboot,
-        counter: 7,
-        state: CommandState::Draining,
-        reason: "r".repeat(2000),
-        since: "2026-11-28T15:00:00Z".to_owned(),
-    };
+    let since = "2026-11-28T15:00:00Z".to_owned();
+    let long = format!("\"\n{}", "r".repeat(2000));
+    let answer = CommandAnswer::new(NodeCommand::Reboot, 7, AnswerState::Draining, &long);
+    let answer = CommandAnswer { since, ..answer };
+    assert_eq!(answer.reason, format!("\" {}…", "r".repeat(510)));
     let of = |state: &str| {
         let annotations = BTreeMap::from([(STATE.to_owned(), state.to_owned())]);
         NodeCommands::of("u1", &annotations).answer()
     };
-    let reason = format!("{}…", "r".repeat(512));
-    assert_eq!(of(&answer.to_text()), Some(CommandAnswer { reason, ..answer }));
+    assert_eq!(of(&answer.to_text()), Some(answer));
     for state in
         ["", "{}", "Done", r#"{"command":"explode","counter":7,"state":"Done","reason":"","since":""}"#]
     {

@@ -12,7 +12,9 @@ fn a_whole_node() {
         "metadata": {
             "name": "edge-a", "uid": "n1",
             "labels": {"node-uuid": "d1", "tie-breaker-node": "true"},
-            "annotations": {"ebb.dev/cordoned-by": "zedkube", "ebb.dev/slots-group": "line-3"},
+            "annotations": {
+                "ebb.dev/cordoned-by": "zedkube", "ebb.dev/slots-group": "line-3", "ebb.dev/drain": "a new fan",
+            },
         },
         "spec": {"unschedulable": true},
         "status": {
@@ -34,6 +36,7 @@ fn a_whole_node() {
         cordoned: true,
         cordoned_by: Some("zedkube".into()),
         slots_group: Some("line-3".into()),
+        is_drain_commanded: true,
         ready: true,
         tie_breaker: true,
         boot_id: "b1".into(),
@@ -47,8 +50,14 @@ fn a_whole_node() {
         volumes_attached: vec!["kubernetes.io/csi/csi.bench^handle-3".into()],
         volumes_in_use: vec!["kubernetes.io/csi/csi.bench^handle-4".into()],
     };
-    let expected =
-        NodeFacts { view, uuid_label: "d1".into(), machine_id: "m1".into(), ..NodeFacts::default() };
+    let annotations = BTreeMap::from([("ebb.dev/drain".to_owned(), "a new fan".to_owned())]);
+    let expected = NodeFacts {
+        view,
+        uuid_label: "d1".into(),
+        machine_id: "m1".into(),
+        commands: NodeCommands::of("n1", &annotations),
+        ..NodeFacts::default()
+    };
     assert_eq!(facts, expected);
 }
 

@@ -167,6 +167,7 @@ fn any_facts() -> impl Strategy<Value = Facts> {
             has_kubeconfig,
             nodeagent,
             has_kubelet,
+            obeys_drains: false,
         },
     )
 }

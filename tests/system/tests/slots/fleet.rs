@@ -34,6 +34,8 @@ pub(crate) struct Fleet {
     folder: TempDir,
     /// Devices whose reboot was seen and carried out.
     booted: Vec<bool>,
+    /// A device whose reboot was carried out does not boot yet.
+    holds_boots: bool,
     /// The plugin of kubectl: a link to the program.
     plugin: PathBuf,
 }
@@ -75,6 +77,7 @@ impl Fleet {
             plane,
             devices: Vec::new(),
             booted: vec![false; count],
+            holds_boots: false,
             pool,
             plugin,
             folder,
@@ -121,9 +124,8 @@ impl Fleet {
     pub(crate) fn reboot_all(&mut self) -> Result<Command> {
         let said = self.folder.path().join("said");
         let file = File::create(&said)?;
-        let mut command = process::Command::new(&self.plugin);
-        command.arg("reboot").args(self.nodes()).args(["--wait", "--reason", "kernel", "--kubeconfig"]);
-        command.arg(self.plane.kubeconfig()).env_remove("KUBECONFIG").stdin(Stdio::null());
+        let mut command = self.plugin();
+        command.arg("reboot").args(self.nodes()).args(["--wait", "--reason", "kernel"]);
         let process = command.stdout(file.try_clone()?).stderr(file).spawn()?;
         let command = Command { process, said };
         self.until("all devices are commanded", |fleet| {
@@ -131,6 +133,23 @@ impl Fleet {
             Ok((count == fleet.booted.len()).then_some(()))
         })?;
         Ok(command)
+    }
+
+    /// `kubectl ebb`, of an administrator.
+    pub(crate) fn plugin(&self) -> process::Command {
+        let mut command = process::Command::new(&self.plugin);
+        command.env("KUBECONFIG", self.plane.kubeconfig()).stdin(Stdio::null());
+        command
+    }
+
+    /// A file of this test.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Lets no device boot, until [`Fleet::until_all_are_back`].
+    pub(crate) fn hold_boots(&mut self) {
+        self.holds_boots = true;
     }
 
     /// Waits until the command has ended; returns its exit code and what it has printed.
@@ -162,6 +181,7 @@ impl Fleet {
 
     /// Waits until all have rebooted and take pods again, and no node has a slot.
     pub(crate) fn until_all_are_back(&mut self) -> Result<()> {
+        self.holds_boots = false;
         for index in 0..self.devices.len() {
             self.until_is_back(index)?;
         }
@@ -169,21 +189,34 @@ impl Fleet {
     }
 
     fn until_is_back(&mut self, index: usize) -> Result<()> {
+        self.until(&format!("{} has booted", self.pool.nodes[index]), |fleet| {
+            Ok(fleet.booted[index].then_some(()))
+        })?;
+        self.until_is_free(index)?;
+        assert_eq!(self.devices[index].actions()?.len(), 1, "it went down once");
+        Ok(())
+    }
+
+    /// Waits until the node takes pods, and nobody asks for a drain.
+    pub(crate) fn until_is_free(&mut self, index: usize) -> Result<()> {
         let path = format!("/api/v1/nodes/{}", self.pool.nodes[index]);
         self.until(&format!("{} is back", self.pool.nodes[index]), |fleet| {
-            if !fleet.booted[index] || fleet.devices[index].status() != DrainStatus::NotRequested {
+            if fleet.devices[index].status() != DrainStatus::NotRequested {
                 return Ok(None);
             }
             let node = fleet.api.get(&path)?;
             let is_free = node["spec"]["unschedulable"].is_null()
                 && node["metadata"]["annotations"]["ebb.dev/cordoned-by"].is_null();
             Ok(is_free.then_some(()))
-        })?;
-        assert_eq!(self.devices[index].actions()?.len(), 1, "it went down once");
-        Ok(())
+        })
     }
 
-    fn until<T>(&mut self, what: &str, mut look: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<T> {
+    /// Waits until `look` finds something; devices boot meanwhile.
+    pub(crate) fn until<T>(
+        &mut self,
+        what: &str,
+        mut look: impl FnMut(&mut Self) -> Result<Option<T>>,
+    ) -> Result<T> {
         #[expect(clippy::disallowed_methods, reason = "the test's own patience, not the agents' time")]
         let began = Instant::now();
         loop {
@@ -202,7 +235,7 @@ impl Fleet {
     /// Boots each device whose reboot was carried out.
     fn tend(&mut self) -> Result<()> {
         for index in 0..self.devices.len() {
-            if !self.booted[index] && !self.devices[index].actions()?.is_empty() {
+            if !self.holds_boots && !self.booted[index] && !self.devices[index].actions()?.is_empty() {
                 self.booted[index] = true;
                 self.boot(index)?;
             }

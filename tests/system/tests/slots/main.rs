@@ -7,6 +7,7 @@
 
 mod fleet;
 mod order;
+mod states;
 
 use anyhow::Result;
 

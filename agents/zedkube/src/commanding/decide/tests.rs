@@ -11,7 +11,6 @@ fn given(text: Result<String, String>) -> GivenCommand {
 fn known(given: Option<&GivenCommand>) -> Known<'_> {
     Known {
         command: NodeCommand::Reboot,
-        operation: Operation::Reboot,
         is_on: true,
         node: Some((NO_TEXT, given)),
         is_seen_without: true,
@@ -48,12 +47,12 @@ fn the_command_file_follows_what_stands_on_the_node() {
     }
 }
 
-fn line(state: Fate, reason: &str) -> CommandLine {
+fn line(state: CommandState, reason: &str) -> CommandLine {
     let (source, operation) = (Source::Cluster, Operation::Reboot);
     CommandLine { source, operation, counter: TEXT, state, reason: reason.to_owned() }
 }
 
-fn says(state: Fate, reason: &str) -> DeviceOpStatus {
+fn says(state: CommandState, reason: &str) -> DeviceOpStatus {
     DeviceOpStatus {
         operation: Some(Operation::Reboot),
         blocked_by: "blocked".to_owned(),
@@ -65,7 +64,7 @@ fn says(state: Fate, reason: &str) -> DeviceOpStatus {
 
 #[test]
 fn the_answer_follows_what_the_agents_say() {
-    use CommandState::{Acting, Done, Drained, Draining, Failed, Recorded, Waiting};
+    use AnswerState::{Acting, Done, Drained, Draining, Failed, Recorded, Waiting};
     let good = given(Ok("now".to_owned()));
     let known = known(Some(&good));
     let silent = DeviceOpStatus::default();
@@ -75,26 +74,30 @@ fn the_answer_follows_what_the_agents_say() {
         command: Some(Operation::Reboot),
         ..DeviceAction::default()
     };
-    let device = Device { status: Some(&silent), action: None, phase: &Phase::Idle, last: None };
-    let last = |state| {
-        let (command, reason) = (NodeCommand::Reboot, "as before".to_owned());
-        Progress { command, counter: TEXT, state, reason }.dated(String::new())
-    };
+    let device =
+        Device { status: Some(&silent), action: None, phase: &Phase::Idle, request: None, last: None };
+    let last = |state| CommandAnswer::new(NodeCommand::Reboot, TEXT, state, "as before");
+    let (old_text, known_text) = (may_be_old(NodeCommand::Reboot), repeated(NodeCommand::Reboot));
     let asked = Some(Standing { counter: TEXT, is_wanted: true });
     let (recorded, waiting, acting) =
         (Known { file: asked, recorded: Some(TEXT), ..known }, last(Waiting), last(Acting));
-    let (frozen, served) = (says(Fate::Waiting, "frozen"), says(Fate::Waiting, ""));
+    let (frozen, served) = (says(CommandState::Waiting, "frozen"), says(CommandState::Waiting, ""));
     let behind = DeviceOpStatus { operation: Some(Operation::Poweroff), ..served.clone() };
-    let handed_over = says(Fate::HandedOver, "");
-    let (done, failed) = (says(Fate::Done, ""), says(Fate::Failed, "no means"));
-    let (old, withdrawn) = (says(Fate::Recorded, "old"), says(Fate::TakenBack, ""));
+    let handed_over = says(CommandState::HandedOver, "");
+    let (done, failed) = (says(CommandState::Done, ""), says(CommandState::Failed, "no means"));
+    let (old, withdrawn) = (says(CommandState::Recorded, "old"), says(CommandState::TakenBack, ""));
     let of = |status| Device { status: Some(status), ..device };
     let too_long = given(Err("too long".to_owned()));
     let mut rows = vec![
         (known, device, Waiting, SILENT),
         (known, Device { status: None, ..device }, Waiting, SILENT),
         (Known { recorded: None, ..known }, device, Waiting, NO_FIRST_COUNTER),
-        (Known { is_repeated: true, ..recorded }, Device { last: Some(&waiting), ..device }, Recorded, KNOWN),
+        (
+            Known { is_repeated: true, ..recorded },
+            Device { last: Some(&waiting), ..device },
+            Recorded,
+            &known_text,
+        ),
         // device-op has recorded the counter, and does not say so yet; after a boot, it says nothing yet.
         (recorded, Device { last: Some(&waiting), ..device }, Waiting, SILENT),
         (recorded, Device { last: Some(&acting), ..device }, Acting, "as before"),
@@ -113,16 +116,15 @@ fn the_answer_follows_what_the_agents_say() {
     for known in [Known { is_seen_without: false, ..known }, Known { is_on: false, ..known }] {
         rows.push((known, of(&done), Done, ""));
     }
-    rows.push((Known { is_seen_without: false, ..known }, device, Recorded, MAY_BE_OLD));
+    rows.push((Known { is_seen_without: false, ..known }, device, Recorded, &old_text));
     rows.push((Known { is_on: false, ..known }, device, Recorded, OFF));
     rows.push((Known { node: Some((NO_TEXT, Some(&too_long))), ..known }, device, Failed, "too long"));
     let too_late = "too late to take it back: the device is going down";
     let none = Known { node: Some((NO_TEXT, None)), ..known };
     rows.push((none, Device { action: Some(&acts), ..of(&handed_over) }, Acting, too_late));
     for (row, (known, device, state, reason)) in rows.into_iter().enumerate() {
-        let answer =
-            answer(&known, &device).map(|progress| (progress.counter, progress.state, progress.reason));
-        assert_eq!(answer, Some((TEXT, state, reason.to_owned())), "row {row}");
+        let expected = CommandAnswer::new(NodeCommand::Reboot, TEXT, state, reason);
+        assert_eq!(answer(&known, &device), Some(expected), "row {row}");
     }
     for (known, device) in [(none, of(&done)), (Known { node: None, ..known }, of(&done))] {
         assert_eq!(answer(&known, &device), None);
@@ -131,11 +133,11 @@ fn the_answer_follows_what_the_agents_say() {
 
 #[test]
 fn of_two_commands_the_one_on_its_way_is_shown_and_else_the_one_that_came_last() {
-    use CommandState::{Done, Draining, Recorded, Waiting};
-    use NodeCommand::{Reboot, Shutdown};
-    let progress = |command, state| Progress { command, counter: TEXT, state, reason: String::new() };
+    use AnswerState::{Done, Drained, Draining, Recorded, Waiting};
+    use NodeCommand::{Drain, Reboot, Shutdown};
+    let answer = |command, state| CommandAnswer::new(command, TEXT, state, "");
     let given = |command| GivenCommand { command, counter: TEXT, text: Ok(String::new()) };
-    let last = progress(Reboot, Recorded).dated(String::new());
+    let last = answer(Reboot, Recorded);
     // What stood before, with the states of reboot and shutdown now.
     for (before, states, expected) in [
         (vec![Reboot], (Done, Waiting), Shutdown),
@@ -148,8 +150,75 @@ fn of_two_commands_the_one_on_its_way_is_shown_and_else_the_one_that_came_last()
     ] {
         let known: Vec<_> = before.iter().map(|command| (*command, TEXT)).collect();
         let came = in_order(&known, &[given(Reboot), given(Shutdown)], Some(&last));
-        let all = [progress(Reboot, states.0), progress(Shutdown, states.1)];
-        let shown = shown(all.into_iter(), &came).map(|progress| progress.command);
+        let all = [answer(Reboot, states.0), answer(Shutdown, states.1)];
+        let shown = shown(all.into_iter(), &came).map(|answer| answer.command);
         assert_eq!(shown, Some(expected), "{before:?} {states:?}");
+    }
+    // A drain that stands for days hides no other command.
+    for (state, expected) in [(Waiting, Reboot), (Drained, Reboot), (Done, Reboot)] {
+        let came = [(Drain, TEXT), (Reboot, TEXT)];
+        let all = [answer(Drain, Drained), answer(Reboot, state)];
+        assert_eq!(shown(all.into_iter(), &came).map(|answer| answer.command), Some(expected), "{state:?}");
+    }
+}
+
+/// A drain that counts, on a Node that was seen without one.
+fn known_drain(given: &GivenCommand) -> Known<'_> {
+    let command = NodeCommand::Drain;
+    Known { command, file: None, recorded: None, ..known(Some(given)) }
+}
+
+#[test]
+fn the_request_for_a_drain_follows_what_stands_on_the_node() {
+    let drain = |text: Result<&str, &str>| GivenCommand {
+        command: NodeCommand::Drain,
+        counter: TEXT,
+        text: text.map(str::to_owned).map_err(str::to_owned),
+    };
+    let (good, long) = (drain(Ok("a new fan")), drain(Err("too long")));
+    let known = known_drain(&good);
+    let old = Some("an old fan");
+    for (what, known, present, expected) in [
+        ("commanded", known, None, Some("a new fan")),
+        ("another text", known, old, Some("a new fan")),
+        ("taken back", Known { node: Some((NO_TEXT, None)), ..known }, old, None),
+        ("never seen without", Known { is_seen_without: false, ..known }, None, None),
+        ("too long", known_drain(&long), old, None),
+        ("the Node is not seen", Known { node: None, ..known }, old, old),
+        ("switched off", Known { is_on: false, ..known }, old, None),
+    ] {
+        assert_eq!(request(&known, present), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_drain_is_answered_as_the_drain_of_this_text_goes() {
+    use AnswerState::{Drained, Draining, Failed, Recorded, Waiting};
+    let given = GivenCommand { command: NodeCommand::Drain, counter: TEXT, text: Ok("a new fan".to_owned()) };
+    let known = known_drain(&given);
+    let request =
+        |context: &str, answer| OwnRequest { context: context.to_owned(), answer, reason: "why".to_owned() };
+    let (attempt, complete) = (
+        Phase::Attempting { attempt: 1, started: drain::Moment(0) },
+        Phase::Complete { outcome: schemas::Outcome::Drained, recheck: None },
+    );
+    let asked = |answer| Some(request("a new fan", answer));
+    let off = Known { is_on: false, ..known };
+    let old = may_be_old(NodeCommand::Drain);
+    for (known, request, phase, state, reason) in [
+        (known, None, &Phase::Idle, Waiting, ""),
+        (known, Some(request("an old fan", Answer::Complete)), &complete, Waiting, ""),
+        (known, asked(Answer::None), &Phase::Idle, Waiting, "why"),
+        (known, asked(Answer::None), &attempt, Draining, "why"),
+        (known, asked(Answer::None), &complete, Draining, "why"),
+        (known, asked(Answer::Complete), &complete, Drained, "why"),
+        (known, asked(Answer::Forced), &complete, Drained, "why"),
+        (known, asked(Answer::FailedDrain), &Phase::Idle, Failed, "why"),
+        (off, asked(Answer::Complete), &complete, Recorded, OFF),
+        (Known { is_seen_without: false, ..known }, None, &Phase::Idle, Recorded, &old),
+    ] {
+        let device = Device { status: None, action: None, phase, request: request.as_ref(), last: None };
+        let expected = CommandAnswer::new(NodeCommand::Drain, TEXT, state, reason);
+        assert_eq!(answer(&known, &device), Some(expected), "{request:?} {phase:?}");
     }
 }

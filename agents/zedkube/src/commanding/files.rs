@@ -1,0 +1,101 @@
+//! What zedkube publishes for commands of the cluster: command files for device-op, and a request for a drain.
+
+use pubsub::{Persistence, PublishError, Publisher, TopicKey};
+use runtime::requester::unused_time;
+use runtime::{AgentContext, clock};
+use schemas::{DeviceOpsCmd, DrainRequester, GoTime, NodeDrainRequest, Operation, Source, Topic, agent};
+
+use super::decide::Standing;
+
+/// A topic of ours below `/run`. It is opened when there is something to publish, or to take back of what an earlier
+/// process has published.
+#[derive(Debug)]
+pub(super) struct Files<T> {
+    context: AgentContext,
+    topic: Option<Publisher<T>>,
+}
+
+impl<T: Topic> Files<T> {
+    /// Nothing is opened yet.
+    pub(super) fn new(context: &AgentContext) -> Self {
+        Self { context: context.clone(), topic: None }
+    }
+
+    /// Opens the topic if it is needed, or if it exists. False if there is nothing to open.
+    pub(super) fn is_open(&mut self, is_needed: bool) -> Result<bool, PublishError> {
+        let (root, lock) = (self.context.root(), self.context.lock());
+        let exists = || root.folder::<T>(agent::ZEDKUBE, Persistence::Volatile).is_dir();
+        if self.topic.is_none() && (is_needed || exists()) {
+            let topic = Publisher::open(root, agent::ZEDKUBE, Persistence::Volatile, lock)?;
+            self.topic = Some(topic.served()?);
+        }
+        Ok(self.topic.is_some())
+    }
+
+    /// The item as published last.
+    pub(super) fn get(&self, key: &TopicKey) -> Option<&T> {
+        self.topic.as_ref()?.get(key)
+    }
+
+    fn publish(&mut self, key: &TopicKey, item: &T) -> Result<(), PublishError> {
+        let Some(topic) = &mut self.topic else { return Ok(()) };
+        topic.publish(key, item).map(|_| ())
+    }
+}
+
+impl Files<DeviceOpsCmd> {
+    /// Publishes a command file, or writes it again if somebody has removed it. `text` is the reason of the operation.
+    pub(super) fn command(
+        &mut self,
+        operation: Operation,
+        file: Standing,
+        text: &str,
+    ) -> Result<(), PublishError> {
+        let Ok(key) = TopicKey::parse(operation.name()) else { return Ok(()) };
+        let before = self.get(&key);
+        if let Some(same) = before.filter(|before| standing(before) == file).cloned() {
+            return self.publish(&key, &same);
+        }
+        let Standing { counter, is_wanted } = file;
+        if is_wanted {
+            tracing::info!("DeviceOpsCmd: {operation} {counter} of {}: {text}", Source::Cluster);
+        } else if before.is_some_and(|before| before.desired_state) {
+            tracing::info!("DeviceOpsCmd: {operation} {counter} of {} is taken back", Source::Cluster);
+        } else {
+            tracing::debug!("the Node has no command {operation}: counter {counter} counts as done");
+        }
+        let file = DeviceOpsCmd {
+            counter,
+            desired_state: is_wanted,
+            ops_time: GoTime::from(clock::wall()).to_string(),
+            reason: if is_wanted { text.to_owned() } else { String::new() },
+            ..DeviceOpsCmd::default()
+        };
+        self.publish(&key, &file)
+    }
+}
+
+impl Files<NodeDrainRequest> {
+    /// Requests a drain with this text; `None` withdraws the request.
+    pub(super) fn request(&mut self, text: Option<&str>) -> Result<(), PublishError> {
+        let key = TopicKey::global();
+        let before = self.get(&key).cloned();
+        let Some(text) = text else {
+            let Some(topic) = &mut self.topic else { return Ok(()) };
+            return topic.unpublish(&key).map(|_| ());
+        };
+        let request = before.clone().filter(|before| before.context == text);
+        let is_used = |time| before.as_ref().is_some_and(|before| before.requested_at == time);
+        let request = request.unwrap_or_else(|| NodeDrainRequest {
+            requested_at: unused_time(clock::wall(), is_used),
+            requested_by: DrainRequester::None,
+            context: text.to_owned(),
+        });
+        self.publish(&key, &request)
+    }
+}
+
+/// What a command file asks for.
+pub(super) const fn standing(file: &DeviceOpsCmd) -> Standing {
+    Standing { counter: file.counter, is_wanted: file.desired_state }
+}

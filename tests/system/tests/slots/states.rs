@@ -1,0 +1,130 @@
+//! What a Node says of the commands that it carries, as `kubectl get node -w` shows it.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::fleet::Fleet;
+
+/// Shows each version of the annotation on a line of its own.
+const SHOWN: &str = r#"jsonpath={.metadata.annotations.ebb\.dev/state}{"\n"}"#;
+
+/// `kubectl get node NODE -w`. Dropping it kills it.
+struct Watch {
+    process: Child,
+    shown: PathBuf,
+}
+
+impl Drop for Watch {
+    /// If it cannot be killed, it has ended already.
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+impl Watch {
+    fn start(fleet: &Fleet, node: &str) -> Result<Self> {
+        let shown = fleet.path("shown");
+        let mut command = fleet.plane.kubectl();
+        command.args(["get", "node", node, "-w", "-o", SHOWN]).stdin(Stdio::null());
+        let process = command.stdout(File::create(&shown)?).spawn()?;
+        Ok(Self { process, shown })
+    }
+
+    /// The answers so far, in their order.
+    fn answers(&self) -> Result<Vec<Value>> {
+        let shown = fs::read_to_string(&self.shown)?;
+        let mut answers: Vec<Value> =
+            shown.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        answers.dedup();
+        Ok(answers)
+    }
+
+    fn says(&self, command: &str, state: &str) -> Result<bool> {
+        let last = self.answers()?.pop();
+        Ok(last.is_some_and(|last| (&last["command"], &last["state"]) == (&command.into(), &state.into())))
+    }
+}
+
+/// The one device of a fleet, its Node, and what is shown of it.
+struct Bench {
+    fleet: Fleet,
+    node: String,
+    watch: Watch,
+}
+
+impl Bench {
+    /// Waits until the answer is this one.
+    fn until(&mut self, command: &str, state: &str) -> Result<()> {
+        let watch = &self.watch;
+        self.fleet.until(&format!("{command} is {state}"), |_| Ok(watch.says(command, state)?.then_some(())))
+    }
+
+    /// A verb of `kubectl ebb` about the Node.
+    fn plugin(&self, verb: &str) -> Command {
+        let mut command = self.fleet.plugin();
+        command.args([verb, &self.node]);
+        command
+    }
+
+    /// Runs a verb to its end.
+    fn run(&mut self, verb: &str) -> Result<ExitStatus> {
+        let mut child = self.plugin(verb).arg("--wait").spawn()?;
+        self.fleet.until(&format!("{verb} has ended"), |_| Ok(child.try_wait()?))
+    }
+
+    fn annotate(&self, text: &str) -> Result<String> {
+        self.fleet.plane.run(&["annotate", "node", &self.node, "--overwrite", text])
+    }
+
+    /// The text of `ebb.dev/reboot`.
+    fn text(&self) -> Result<String> {
+        let key = r"jsonpath={.metadata.annotations.ebb\.dev/reboot}";
+        self.fleet.plane.run(&["get", "node", &self.node, "-o", key])
+    }
+}
+
+/// A drain that is kept until it is taken back, a reboot, its text once more, and a text that is too long.
+#[test]
+fn a_node_says_every_state_of_its_commands() -> Result<()> {
+    let fleet = Fleet::start("states", 1, 1)?;
+    let node = fleet.nodes().pop().context("a node")?;
+    let mut bench = Bench { watch: Watch::start(&fleet, &node)?, fleet, node };
+
+    assert!(bench.run("request")?.success());
+    bench.until("drain", "Drained")?;
+    assert!(bench.run("cancel")?.success());
+    bench.fleet.until_is_free(0)?;
+
+    bench.plugin("reboot").args(["--reason", "kernel"]).spawn()?.wait()?;
+    let text = bench.text()?;
+    bench.fleet.hold_boots();
+    bench.until("reboot", "Acting")?;
+    bench.fleet.until_all_are_back()?;
+    bench.until("reboot", "Done")?;
+    let actions = bench.fleet.devices[0].actions()?;
+    let reasons: Vec<&str> = actions.iter().map(|action| action.reason.as_str()).collect();
+    assert!(
+        matches!(*reasons, [reason] if reason.ends_with(&format!("; commanded ({text})"))),
+        "{reasons:?}"
+    );
+
+    assert!(bench.run("cancel")?.success());
+    bench.annotate(&format!("ebb.dev/reboot={text}"))?;
+    bench.until("reboot", "Recorded")?;
+    bench.annotate(&format!("ebb.dev/reboot={}", "x".repeat(2000)))?;
+    bench.until("reboot", "Failed")?;
+
+    let mut missing = vec!["Recorded", "Waiting", "Draining", "Drained", "Acting", "Done", "Failed"];
+    for answer in bench.watch.answers()? {
+        println!("{answer}");
+        missing.retain(|state| answer["state"] != *state);
+    }
+    assert_eq!(missing, [""; 0]);
+    assert_eq!(bench.fleet.devices[0].actions()?.len(), 1, "one reboot");
+    Ok(())
+}
