@@ -179,13 +179,12 @@ impl Commanding {
 
     /// What is kept of the commands that our Node was seen without; read at the first call.
     fn recall(&mut self) -> Result<&mut Kept<UncommandedNode>, PublishError> {
-        let kept = match self.uncommanded.take() {
-            Some(kept) => kept,
-            None => {
-                let kept: Kept<UncommandedNode> = Kept::open(&self.context)?;
-                self.seen_without = kept.get().cloned().unwrap_or_default();
-                kept
-            }
+        let kept = if let Some(kept) = self.uncommanded.take() {
+            kept
+        } else {
+            let kept: Kept<UncommandedNode> = Kept::open(&self.context)?;
+            self.seen_without = kept.get().cloned().unwrap_or_default();
+            kept
         };
         Ok(self.uncommanded.insert(kept))
     }

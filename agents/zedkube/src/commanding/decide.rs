@@ -15,7 +15,8 @@ const NO_FIRST_COUNTER: &str =
     "device-op on the device has not yet recorded the counter before this one; does it run? (`ebb status`)";
 
 /// Reason shown while device-op says nothing.
-const SILENT: &str = "device-op on the device has not taken the command yet; does it run? (`ebb status`)";
+const SILENT: &str =
+    "device-op on the device has not taken the command yet (`ebb status` there says whether it runs)";
 
 /// Reason shown for a text that stood already when the Node was first seen.
 fn may_be_old(command: NodeCommand) -> String {
@@ -184,11 +185,9 @@ fn of_request<'a>(text: &str, device: &Device<'a>) -> (AnswerState, &'a str) {
     let state = match request.answer {
         Answer::Complete | Answer::Forced => AnswerState::Drained,
         Answer::FailedCordon | Answer::FailedDrain => AnswerState::Failed,
-        Answer::None => match of_drain(device.phase) {
-            // The node was drained for somebody else; before this request is answered, that has to be confirmed.
-            AnswerState::Drained => AnswerState::Draining,
-            state => state,
-        },
+        // The node was drained for somebody else; before this request is answered, that has to be confirmed.
+        Answer::None if matches!(device.phase, Phase::Complete { .. }) => AnswerState::Draining,
+        Answer::None => of_drain(device.phase),
     };
     (state, &request.reason)
 }
@@ -217,8 +216,10 @@ fn of_line<'a>(line: &'a CommandLine, device: &Device<'a>) -> (AnswerState, &'a 
         CommandState::Failed => (AnswerState::Failed, &line.reason),
         CommandState::TakenBack => (AnswerState::Failed, "it was taken back on the device"),
         CommandState::HandedOver => {
+            // Until device-op has seen that it is done, it is going on.
             let is_acting = device.action.is_some_and(|action| {
-                (action.state, action.command) == (DeviceActionState::Acting, Some(line.operation))
+                let has_begun = matches!(action.state, DeviceActionState::Acting | DeviceActionState::Done);
+                has_begun && action.command == Some(line.operation)
             });
             let state = if is_acting { AnswerState::Acting } else { AnswerState::Drained };
             (state, of_status(|status| &status.release))

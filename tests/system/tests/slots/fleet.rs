@@ -35,7 +35,7 @@ pub(crate) struct Fleet {
     /// Devices whose reboot was seen and carried out.
     booted: Vec<bool>,
     /// A device whose reboot was carried out does not boot yet.
-    holds_boots: bool,
+    pub(crate) holds_boots: bool,
     /// The plugin of kubectl: a link to the program.
     plugin: PathBuf,
 }
@@ -147,11 +147,6 @@ impl Fleet {
         self.folder.path().join(name)
     }
 
-    /// Lets no device boot, until [`Fleet::until_all_are_back`].
-    pub(crate) fn hold_boots(&mut self) {
-        self.holds_boots = true;
-    }
-
     /// Waits until the command has ended; returns its exit code and what it has printed.
     pub(crate) fn until_ended(&mut self, command: &mut Command) -> Result<(Option<i32>, String)> {
         let status = self.until("kubectl ebb has ended", |_| Ok(command.process.try_wait()?))?;
@@ -181,7 +176,6 @@ impl Fleet {
 
     /// Waits until all have rebooted and take pods again, and no node has a slot.
     pub(crate) fn until_all_are_back(&mut self) -> Result<()> {
-        self.holds_boots = false;
         for index in 0..self.devices.len() {
             self.until_is_back(index)?;
         }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Value;
 
 use crate::fleet::Fleet;
@@ -50,7 +50,7 @@ impl Watch {
     }
 }
 
-/// The one device of a fleet, its Node, and what is shown of it.
+/// The first device of a fleet, its Node, and what is shown of it.
 struct Bench {
     fleet: Fleet,
     node: String,
@@ -88,11 +88,13 @@ impl Bench {
     }
 }
 
-/// A drain that is kept until it is taken back, a reboot, its text once more, and a text that is too long.
+/// A drain that is kept until it is taken back, a reboot, a text that is too long, and one that may be old because the device
+/// has lost what it knew of its Node. The other node makes this a cluster.
 #[test]
+#[expect(clippy::print_stdout, reason = "the states as a person sees them, for --no-capture")]
 fn a_node_says_every_state_of_its_commands() -> Result<()> {
-    let fleet = Fleet::start("states", 1, 1)?;
-    let node = fleet.nodes().pop().context("a node")?;
+    let fleet = Fleet::start("states", 2, 1)?;
+    let node = fleet.nodes().swap_remove(0);
     let mut bench = Bench { watch: Watch::start(&fleet, &node)?, fleet, node };
 
     assert!(bench.run("request")?.success());
@@ -102,10 +104,11 @@ fn a_node_says_every_state_of_its_commands() -> Result<()> {
 
     bench.plugin("reboot").args(["--reason", "kernel"]).spawn()?.wait()?;
     let text = bench.text()?;
-    bench.fleet.hold_boots();
+    bench.fleet.holds_boots = true;
     bench.until("reboot", "Acting")?;
-    bench.fleet.until_all_are_back()?;
+    bench.fleet.holds_boots = false;
     bench.until("reboot", "Done")?;
+    bench.fleet.until_is_free(0)?;
     let actions = bench.fleet.devices[0].actions()?;
     let reasons: Vec<&str> = actions.iter().map(|action| action.reason.as_str()).collect();
     assert!(
@@ -113,11 +116,15 @@ fn a_node_says_every_state_of_its_commands() -> Result<()> {
         "{reasons:?}"
     );
 
-    assert!(bench.run("cancel")?.success());
-    bench.annotate(&format!("ebb.dev/reboot={text}"))?;
-    bench.until("reboot", "Recorded")?;
     bench.annotate(&format!("ebb.dev/reboot={}", "x".repeat(2000)))?;
     bench.until("reboot", "Failed")?;
+    assert!(bench.run("cancel")?.success());
+
+    bench.fleet.switch_off(0)?;
+    fs::remove_file(bench.fleet.devices[0].path("/persist/status/zedkube/UncommandedNode/global.json"))?;
+    bench.annotate("ebb.dev/shutdown=old")?;
+    bench.fleet.switch_on(0)?;
+    bench.until("shutdown", "Recorded")?;
 
     let mut missing = vec!["Recorded", "Waiting", "Draining", "Drained", "Acting", "Done", "Failed"];
     for answer in bench.watch.answers()? {

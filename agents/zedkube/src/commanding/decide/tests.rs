@@ -74,6 +74,7 @@ fn the_answer_follows_what_the_agents_say() {
         command: Some(Operation::Reboot),
         ..DeviceAction::default()
     };
+    let has_acted = DeviceAction { state: DeviceActionState::Done, ..acts.clone() };
     let device =
         Device { status: Some(&silent), action: None, phase: &Phase::Idle, request: None, last: None };
     let last = |state| CommandAnswer::new(NodeCommand::Reboot, TEXT, state, "as before");
@@ -107,6 +108,7 @@ fn the_answer_follows_what_the_agents_say() {
         (known, Device { phase: &attempt, ..of(&served) }, Draining, "blocked"),
         (known, of(&handed_over), Drained, "released"),
         (known, Device { action: Some(&acts), ..of(&handed_over) }, Acting, "released"),
+        (known, Device { action: Some(&has_acted), ..of(&handed_over) }, Acting, "released"),
         (known, of(&done), Done, ""),
         (known, of(&failed), Failed, "no means"),
         (known, of(&old), Recorded, "old"),
