@@ -9,7 +9,7 @@ mod answering;
 mod decide;
 mod files;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -49,8 +49,8 @@ pub(crate) struct Commanding {
     seen_without: UncommandedNode,
     /// The counters that device-op had recorded when they were last read.
     recorded: BTreeMap<NodeCommand, u32>,
-    /// The commands whose counter was recorded already when their file was published.
-    repeated: BTreeSet<NodeCommand>,
+    /// Whether the counter of each command was recorded already when its file was published, or first seen.
+    repeated: BTreeMap<NodeCommand, bool>,
     device_op: Option<DeviceOp>,
     answering: Answering,
     /// The answer that was worked out last.
@@ -99,7 +99,7 @@ impl Commanding {
             uncommanded: None,
             seen_without: UncommandedNode::default(),
             recorded: BTreeMap::new(),
-            repeated: BTreeSet::new(),
+            repeated: BTreeMap::new(),
             device_op: None,
             answering: Answering::start(link),
             last: None,
@@ -249,14 +249,9 @@ impl Commanding {
     ) -> Result<(), PublishError> {
         let known = self.known(command, around);
         let file = decide::file(&known);
-        if file != known.file {
-            // After a boot there is no file before this one, and the command may wait, or be done by that boot.
-            let is_repeated = |file: &Standing| {
-                file.is_wanted && known.file.is_some() && known.recorded == Some(file.counter)
-            };
-            let repeated = file.filter(is_repeated);
-            self.repeated.remove(&command);
-            self.repeated.extend(repeated.map(|_| command));
+        if file != known.file || !self.repeated.contains_key(&command) {
+            let is_repeated = |file: Standing| file.is_wanted && known.recorded == Some(file.counter);
+            self.repeated.insert(command, file.is_some_and(is_repeated));
         }
         let text = known.text().unwrap_or_default();
         file.map_or(Ok(()), |file| self.files.command(operation, file, text))
@@ -298,7 +293,7 @@ impl Commanding {
             is_seen_without: self.seen_without.commands.contains(command.name()),
             file: key.and_then(|key| self.files.get(&key)).map(standing),
             recorded: self.recorded.get(&command).copied(),
-            is_repeated: self.repeated.contains(&command),
+            is_repeated: self.repeated.get(&command).is_some_and(|is_repeated| *is_repeated),
         }
     }
 }

@@ -66,7 +66,7 @@ pub(super) struct Known<'a> {
     pub(super) file: Option<Standing>,
     /// The counter that device-op has recorded.
     pub(super) recorded: Option<u32>,
-    /// That was the counter of this command already when its file was published.
+    /// That was the counter of this command already when its file was published, or first seen by this process.
     pub(super) is_repeated: bool,
 }
 
@@ -165,7 +165,8 @@ pub(super) fn answer(known: &Known<'_>, device: &Device<'_>) -> Option<CommandAn
         let (state, reason) = of_request(text, device);
         return answer(state, reason);
     }
-    if known.is_repeated {
+    // After a boot it may also be a command that waits, or that was done by this boot: then device-op says so at once.
+    if known.is_repeated && device.status.is_some() {
         return answer(AnswerState::Recorded, &repeated(command));
     }
     if is_unrecorded(known) {

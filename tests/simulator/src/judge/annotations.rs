@@ -51,6 +51,11 @@ impl Judge {
         }
     }
 
+    /// A drain is commanded, or taken back.
+    pub(crate) fn drain_annotated(&mut self, index: usize) {
+        self.devices[index].trials.commanded(None);
+    }
+
     /// Judges a reboot that the cluster has commanded.
     pub(super) fn judge_text(&mut self, index: usize, device: &Device, counter: u32, decided_at: u64) {
         let known = &self.devices[index];
@@ -91,7 +96,9 @@ impl Judge {
         let answer: Option<CommandAnswer> = text.and_then(|text| serde_json::from_str(text).ok());
         let Some(counter) = self.devices[index].texts.present else {
             let file = device.text("/run/zedkube/DeviceOpsCmd/reboot.json").unwrap_or_default();
-            let is_left = text.is_some() || file.contains(r#""DesiredState":true"#);
+            let is_left = text.is_some()
+                || file.contains(r#""DesiredState":true"#)
+                || device.text("/run/zedkube/NodeDrainRequest/global.json").is_some();
             return is_left
                 .then(|| format!("no reboot stands on {}, and there is {text:?} {file}", device.node));
         };

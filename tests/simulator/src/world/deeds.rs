@@ -112,7 +112,7 @@ impl World {
             Deed::Cordon(is_cordoned) => self.cordon(index, is_cordoned)?,
             Deed::KeepCordoned => self.keep_cordoned(index)?,
             Deed::RemoveMark => self.remove_mark(index)?,
-            Deed::Annotate(text) => self.annotate(index, text)?,
+            Deed::Annotate(command, text) => self.annotate(index, command, text)?,
             Deed::BadSlot(entry) => {
                 tell("world", &format!("somebody writes {entry:?} into the slot table"));
                 self.cluster.edit("configmaps", "kube-system", "ebb-slots-default", |table| {
@@ -180,7 +180,7 @@ impl World {
             | Deed::Cordon(_)
             | Deed::KeepCordoned
             | Deed::RemoveMark
-            | Deed::Annotate(_)
+            | Deed::Annotate(..)
             | Deed::LoseSlots(_)
             | Deed::OtherCluster(_)
             | Deed::BadSlot(_) => {}
@@ -327,16 +327,20 @@ impl World {
         Ok(())
     }
 
-    /// Somebody writes this text into `ebb.dev/reboot` of the Node, or removes it.
-    fn annotate(&mut self, index: usize, text: Option<&str>) -> Result<()> {
+    /// Somebody writes this text of a command into the Node, or removes it.
+    fn annotate(&mut self, index: usize, command: NodeCommand, text: Option<&str>) -> Result<()> {
         let device = &self.devices[index];
-        tell(&device.node, &format!("somebody commands a reboot by the annotation of the Node: {text:?}"));
+        tell(&device.node, &format!("somebody writes {} of the Node: {text:?}", command.key()));
         let node = self.cluster.edit("nodes", "", &device.node, |node| {
-            node["metadata"]["annotations"][NodeCommand::Reboot.key()] = json!(text);
+            node["metadata"]["annotations"][command.key()] = json!(text);
         })?;
         let uid = node.as_ref().and_then(|node| node.pointer("/metadata/uid")).and_then(Value::as_str);
-        let counter = uid.zip(text).map(|(uid, text)| NodeCommand::Reboot.counter(uid, text));
-        self.judge.annotated(index, counter);
+        let counter = uid.zip(text).map(|(uid, text)| command.counter(uid, text));
+        match command {
+            NodeCommand::Reboot => self.judge.annotated(index, counter),
+            NodeCommand::Drain => self.judge.drain_annotated(index),
+            NodeCommand::Shutdown => {}
+        }
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use cluster::node_commands::NodeCommand;
 use fake_cluster::Effect;
 use pubsub::Root;
 use schemas::{Agent, Operation};
@@ -302,14 +303,22 @@ impl World {
         if self.settings.contains(FROM_CLUSTER) || chance(20) {
             let device = usize::try_from(kernel::below(self.devices.len() as u64)).unwrap_or_default();
             let from = pick(&[5 * SECOND, any(), any()]);
-            let annotate = |text| Happening::Fault(device, Fault::Person(Deed::Annotate(text)));
-            self.plan_part([(from, annotate(Some("kernel")))]);
+            let annotate =
+                |command, text| Happening::Fault(device, Fault::Person(Deed::Annotate(command, text)));
+            let reboot = |text| annotate(NodeCommand::Reboot, text);
+            self.plan_part([(from, reboot(Some("kernel")))]);
             let later = from + kernel::below(pick(&[30 * SECOND, 4 * MINUTE]));
             match below(4) {
-                0 => self.plan_part([(later, annotate(None))]),
-                1 => self.plan_part([(later, annotate(Some("guests")))]),
-                2 => self.plan_part([(later, annotate(None)), (later + SECOND, annotate(Some("kernel")))]),
+                0 => self.plan_part([(later, reboot(None))]),
+                1 => self.plan_part([(later, reboot(Some("guests")))]),
+                2 => self.plan_part([(later, reboot(None)), (later + SECOND, reboot(Some("kernel")))]),
                 _ => {}
+            }
+            if chance(2) {
+                let from = pick(&[5 * SECOND, any(), any()]);
+                let drain = |text| annotate(NodeCommand::Drain, text);
+                let to = from + kernel::below(5 * MINUTE);
+                self.plan_part([(from, drain(Some("a new fan"))), (to, drain(None))]);
             }
         }
     }

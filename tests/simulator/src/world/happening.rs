@@ -1,5 +1,6 @@
 //! What happens in a history.
 
+use cluster::node_commands::NodeCommand;
 use schemas::{Agent, Operation};
 
 use crate::eve;
@@ -106,8 +107,8 @@ impl Fault {
                 Deed::Cordon(false) => "uncordon by hand".to_owned(),
                 Deed::KeepCordoned => "request to keep the cordon".to_owned(),
                 Deed::RemoveMark => "annotation of the cordon removed".to_owned(),
-                Deed::Annotate(Some(_)) => "reboot by the cluster".to_owned(),
-                Deed::Annotate(None) => "reboot by the cluster taken back".to_owned(),
+                Deed::Annotate(command, Some(_)) => format!("{} by the cluster", command.name()),
+                Deed::Annotate(command, None) => format!("{} by the cluster taken back", command.name()),
                 Deed::Verb(words) => format!("ebb {}", words.split(" --").next().unwrap_or_default()),
                 Deed::Override(_) => "override by a file".to_owned(),
                 Deed::RemoveFiles => "files of zedkube removed".to_owned(),
@@ -154,7 +155,7 @@ pub(super) enum Deed {
     /// Removes the annotation by which our cordon is known.
     RemoveMark,
     /// Writes this text into the annotation `ebb.dev/reboot` of the Node, or removes it.
-    Annotate(Option<&'static str>),
+    Annotate(NodeCommand, Option<&'static str>),
     /// Runs a verb of `ebb` on the device.
     Verb(&'static str),
     /// Overrides the drain by a file with this text.
@@ -197,7 +198,7 @@ impl Deed {
             | Self::Cordon(_)
             | Self::KeepCordoned
             | Self::RemoveMark
-            | Self::Annotate(_)
+            | Self::Annotate(..)
             | Self::LoseSlots(_)
             | Self::OtherCluster(_)
             | Self::BadSlot(_) => false,

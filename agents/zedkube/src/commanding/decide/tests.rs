@@ -62,6 +62,10 @@ fn says(state: CommandState, reason: &str) -> DeviceOpStatus {
     }
 }
 
+fn acts(state: DeviceActionState) -> DeviceAction {
+    DeviceAction { state, command: Some(Operation::Reboot), ..DeviceAction::default() }
+}
+
 #[test]
 fn the_answer_follows_what_the_agents_say() {
     use AnswerState::{Acting, Done, Drained, Draining, Failed, Recorded, Waiting};
@@ -69,19 +73,10 @@ fn the_answer_follows_what_the_agents_say() {
     let known = known(Some(&good));
     let silent = DeviceOpStatus::default();
     let attempt = Phase::Attempting { attempt: 1, started: drain::Moment(0) };
-    let acts = DeviceAction {
-        state: DeviceActionState::Acting,
-        command: Some(Operation::Reboot),
-        ..DeviceAction::default()
-    };
-    let has_acted = DeviceAction { state: DeviceActionState::Done, ..acts.clone() };
+    let (acts, has_acted) = (acts(DeviceActionState::Acting), acts(DeviceActionState::Done));
     let device =
         Device { status: Some(&silent), action: None, phase: &Phase::Idle, request: None, last: None };
-    let last = |state| CommandAnswer::new(NodeCommand::Reboot, TEXT, state, "as before");
-    let (old_text, known_text) = (may_be_old(NodeCommand::Reboot), repeated(NodeCommand::Reboot));
-    let asked = Some(Standing { counter: TEXT, is_wanted: true });
-    let (recorded, waiting, acting) =
-        (Known { file: asked, recorded: Some(TEXT), ..known }, last(Waiting), last(Acting));
+    let old_text = may_be_old(NodeCommand::Reboot);
     let (frozen, served) = (says(CommandState::Waiting, "frozen"), says(CommandState::Waiting, ""));
     let behind = DeviceOpStatus { operation: Some(Operation::Poweroff), ..served.clone() };
     let handed_over = says(CommandState::HandedOver, "");
@@ -93,15 +88,6 @@ fn the_answer_follows_what_the_agents_say() {
         (known, device, Waiting, SILENT),
         (known, Device { status: None, ..device }, Waiting, SILENT),
         (Known { recorded: None, ..known }, device, Waiting, NO_FIRST_COUNTER),
-        (
-            Known { is_repeated: true, ..recorded },
-            Device { last: Some(&waiting), ..device },
-            Recorded,
-            &known_text,
-        ),
-        // device-op has recorded the counter, and does not say so yet; after a boot, it says nothing yet.
-        (recorded, Device { last: Some(&waiting), ..device }, Waiting, SILENT),
-        (recorded, Device { last: Some(&acting), ..device }, Acting, "as before"),
         (known, of(&frozen), Waiting, "frozen"),
         (known, of(&behind), Waiting, ""),
         (known, of(&served), Waiting, "blocked"),
@@ -130,6 +116,32 @@ fn the_answer_follows_what_the_agents_say() {
     }
     for (known, device) in [(none, of(&done)), (Known { node: None, ..known }, of(&done))] {
         assert_eq!(answer(&known, &device), None);
+    }
+}
+
+/// device-op has recorded the counter of the command, and its status has no line about it.
+#[test]
+fn a_command_that_is_recorded_and_that_device_op_says_nothing_of_is_a_known_one_or_goes_on() {
+    use AnswerState::{Acting, Recorded, Waiting};
+    let good = given(Ok("now".to_owned()));
+    let asked = Some(Standing { counter: TEXT, is_wanted: true });
+    let recorded = Known { file: asked, recorded: Some(TEXT), ..known(Some(&good)) };
+    let silent = DeviceOpStatus::default();
+    let last = |state| CommandAnswer::new(NodeCommand::Reboot, TEXT, state, "as before");
+    let known_text = repeated(NodeCommand::Reboot);
+    // Was it recorded before we published it? Has device-op a status in this boot?
+    for (is_repeated, status, before, state, reason) in [
+        (true, Some(&silent), Waiting, Recorded, known_text.as_str()),
+        (true, None, Acting, Acting, "as before"),
+        (true, None, Waiting, Waiting, SILENT),
+        (false, Some(&silent), Waiting, Waiting, SILENT),
+        (false, Some(&silent), Acting, Acting, "as before"),
+    ] {
+        let last = Some(&last(before));
+        let device = Device { status, action: None, phase: &Phase::Idle, request: None, last };
+        let expected = CommandAnswer::new(NodeCommand::Reboot, TEXT, state, reason);
+        let answer = answer(&Known { is_repeated, ..recorded }, &device);
+        assert_eq!(answer, Some(expected), "{is_repeated} {status:?} {before:?}");
     }
 }
 
