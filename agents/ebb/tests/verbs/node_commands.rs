@@ -47,6 +47,12 @@ async fn commands_are_given_once_and_taken_back() -> Result<()> {
             "node/edge-a reboot commanded (dry run)\n",
             "annotation ebb.dev/reboot would be: 2",
         ),
+        (
+            "request edge-a --dry-run=client",
+            0,
+            "node/edge-a drain commanded (dry run)\n",
+            "annotation ebb.dev/drain would be: 2",
+        ),
         ("reboot edge-a --dry-run=server", 1, "", "--dry-run=server is not supported here"),
         ("reboot edge-a --timeout 5s", 1, "", "--wait"),
         ("shutdown", 1, "", "USAGE: shutdown NODE [flags]"),
