@@ -286,22 +286,29 @@ fn spent_order(needless: &session::orders::Needless, time: &ShownTime) -> SpentO
     }
 }
 
-fn request_line(request: &session::Request, state: &State) -> RequestLine {
+/// The answer to a request as it may be shown, and what it was given for.
+pub(crate) fn shown_answer(request: &session::Request, state: &State) -> (Answer, Option<Outcome>) {
     let is_shown = request.answer != Answer::Complete || state.is_confirmed(request.requester);
     let answer = if is_shown { request.answer } else { Answer::None };
+    let outcome = match answer {
+        Answer::Forced => Some(Outcome::Forced),
+        // Somebody else may have been answered by an order since.
+        Answer::Complete if state.is_forced() => state.session.told,
+        Answer::Complete => state.session.ended,
+        Answer::None | Answer::FailedCordon | Answer::FailedDrain => None,
+    };
+    (answer, outcome)
+}
+
+fn request_line(request: &session::Request, state: &State) -> RequestLine {
+    let (answer, outcome) = shown_answer(request, state);
     RequestLine {
         requested_by: request.requester,
         context: request.context.clone(),
         requested_at: request.requested_at.parse().unwrap_or_default(),
         publisher: request.publisher.clone(),
         answer: answer.status(),
-        outcome: match answer {
-            Answer::Forced => Some(Outcome::Forced),
-            // Somebody else may have been answered by an order since.
-            Answer::Complete if state.is_forced() => state.session.told,
-            Answer::Complete => state.session.ended,
-            Answer::None | Answer::FailedCordon | Answer::FailedDrain => None,
-        },
+        outcome,
         by: request.forced_by.clone(),
     }
 }

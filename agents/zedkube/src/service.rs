@@ -17,7 +17,7 @@ use runtime::liveness::HANGS_AFTER;
 use runtime::settings::Problem;
 use runtime::zedbox::check_zedbox;
 use runtime::{AgentContext, SettingsWatch, Stop, clock};
-use schemas::{RefusedInput, agent};
+use schemas::{Member, RefusedInput, agent};
 use session::membership::Facts;
 use session::{Effect, Event, Policy, Request, State};
 use uuid::Uuid;
@@ -30,7 +30,7 @@ use crate::override_file::OverrideFile;
 use crate::perform::Performer;
 use crate::publish::Output;
 use crate::record::{Found, RecordFile};
-use crate::report::Surroundings;
+use crate::report::{Surroundings, shown_answer};
 use crate::shown_time::ShownTime;
 use crate::{kubelet, nodes, policy};
 pub use hanging::Hanging;
@@ -257,10 +257,11 @@ impl Service {
     fn command(&mut self, now: Moment) {
         let uid = self.state.own.as_ref().map(|own| own.uid.as_str());
         let request = self.state.requests.iter().find(|request| request.publisher == agent::ZEDKUBE);
-        let own_request = |request: &Request| OwnRequest {
-            context: request.context.clone(),
-            answer: request.answer,
-            reason: session::words::reason(&self.state),
+        let own_request = |request: &Request| {
+            let (answer, outcome) = shown_answer(request, &self.state);
+            let (context, reason) = (request.context.clone(), session::words::reason(&self.state));
+            let is_member = self.state.member_now() != Member::No;
+            OwnRequest { context, answer, outcome, is_member, reason }
         };
         let around = Around {
             is_on: self.settings.current().commands.from_cluster,

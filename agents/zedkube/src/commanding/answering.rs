@@ -1,4 +1,5 @@
-//! Writes the answer into the Node: one write for each change of the state, and at most one a minute for its reason.
+//! Writes the answer into the Node: one write for each change of the state, one for the first other reason of that state, and
+//! then at most one a minute for its reason.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::task::AbortHandle;
 
 use crate::link::Link;
 
-/// Shortest time between two writes that do not tell another state.
+/// Shortest time between two writes that tell another reason of the same state.
 const REASON_PAUSE: Duration = Duration::from_mins(1);
 
 /// Pause before a write that was refused for want of rights is tried again.
@@ -26,6 +27,8 @@ pub(super) struct Answering {
     task: AbortHandle,
     /// When the last answer was given; of an earlier process when this one first saw it.
     given_at: Option<Moment>,
+    /// That was another reason of the same state. An earlier process may just have written one.
+    was_reason: bool,
 }
 
 /// What is to stand on a Node.
@@ -47,7 +50,7 @@ impl Answering {
     pub(super) fn start(link: Link) -> Self {
         let (wanted, given) = watch::channel(None);
         let task = tokio::spawn(write(link, given)).abort_handle();
-        Self { wanted, task, given_at: None }
+        Self { wanted, task, given_at: None, was_reason: true }
     }
 
     /// Writes nothing more: the answer stands, or there is no Node to write it into.
@@ -74,11 +77,12 @@ impl Answering {
         let first = || Written { answer: shown.cloned(), ..wanted.clone() };
         let given = self.wanted.borrow().clone().unwrap_or_else(first);
         let is_news = !given.tells_the_same(&wanted);
+        let is_first_reason = !self.was_reason && given != wanted;
         let due = *self.given_at.get_or_insert(now) + REASON_PAUSE;
-        if !is_news && now < due {
+        if !is_news && !is_first_reason && now < due {
             return due;
         }
-        self.given_at = Some(now);
+        (self.given_at, self.was_reason) = (Some(now), !is_news);
         self.wanted.send_replace(Some(wanted));
         now + REASON_PAUSE
     }
@@ -137,20 +141,28 @@ mod tests {
     async fn a_state_is_written_at_once_and_a_reason_at_most_once_a_minute() {
         use AnswerState::{Draining, Recorded, Waiting};
         let task = tokio::spawn(std::future::pending::<()>()).abort_handle();
-        let mut answering = Answering { wanted: watch::channel(None).0, task, given_at: None };
+        let mut answering =
+            Answering { wanted: watch::channel(None).0, task, given_at: None, was_reason: true };
         let node = NodeView { name: NODE.to_owned(), uid: "n1".to_owned(), ..NodeView::default() };
         let (waiting, behind, long) =
             (answer(Waiting, ""), answer(Waiting, "slots"), answer(Recorded, &"r".repeat(2000)));
+        let frozen = answer(Waiting, "frozen");
         let draining = answer(Draining, "");
         let minute = |minutes: u64| Moment(60_000 * minutes);
         // At this time the Node shows this, and this is the answer. Is that written, and when is the next look?
         for (at, shown, now_is, is_written, next) in [
-            (Moment(5), None, Some(&waiting), true, minute(1) + Duration::from_millis(5)),
-            // What an earlier process wrote, as the Node shows it.
-            (Moment(10), Some(&waiting), Some(&waiting), false, Moment::NEVER),
-            (Moment(20), Some(&waiting), Some(&behind), false, minute(1) + Duration::from_millis(5)),
-            (Moment(30), Some(&waiting), Some(&draining), true, minute(1) + Duration::from_millis(30)),
-            (minute(2), Some(&draining), None, true, minute(3)),
+            // What an earlier process wrote is told again after a minute at the earliest.
+            (Moment(0), Some(&waiting), Some(&behind), false, minute(1)),
+            (minute(1), Some(&waiting), Some(&behind), true, minute(2)),
+            (minute(1), Some(&behind), Some(&behind), false, Moment::NEVER),
+            (minute(1), Some(&behind), Some(&draining), true, minute(2)),
+            // The first other reason of a state is told at once.
+            (minute(1), Some(&draining), Some(&waiting), true, minute(2)),
+            // It is being written.
+            (minute(1), Some(&draining), Some(&waiting), false, minute(2)),
+            (minute(1), Some(&waiting), Some(&behind), true, minute(2)),
+            (minute(1), Some(&behind), Some(&frozen), false, minute(2)),
+            (minute(2), Some(&behind), None, true, minute(3)),
             (minute(3), None, None, false, Moment::NEVER),
             // A reason that is cut stands as it was written.
             (minute(4), None, Some(&long), true, minute(5)),

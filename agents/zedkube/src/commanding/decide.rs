@@ -2,7 +2,7 @@
 
 use cluster::node_commands::{AnswerState, CommandAnswer, GivenCommand, NodeCommand};
 use schemas::{
-    CommandLine, CommandState, DeviceAction, DeviceActionState, DeviceOpStatus, Operation, Source,
+    CommandLine, CommandState, DeviceAction, DeviceActionState, DeviceOpStatus, Operation, Outcome, Source,
 };
 use session::{Answer, Phase};
 
@@ -92,6 +92,10 @@ pub(crate) struct OwnRequest {
     pub(crate) context: String,
     /// The drain's answer.
     pub(crate) answer: Answer,
+    /// What COMPLETE was answered for.
+    pub(crate) outcome: Option<Outcome>,
+    /// The device is in a cluster, or may be: else nothing is drained.
+    pub(crate) is_member: bool,
     /// Why the drain is where it is, in words.
     pub(crate) reason: String,
 }
@@ -163,7 +167,7 @@ pub(super) fn answer(known: &Known<'_>, device: &Device<'_>) -> Option<CommandAn
     }
     if operation(command).is_none() {
         let (state, reason) = of_request(text, device);
-        return answer(state, reason);
+        return answer(state, &reason);
     }
     // After a boot it may also be a command that waits, or that was done by this boot: then device-op says so at once.
     if known.is_repeated && device.status.is_some() {
@@ -179,18 +183,24 @@ pub(super) fn answer(known: &Known<'_>, device: &Device<'_>) -> Option<CommandAn
 }
 
 /// How far the drain with this text is, in the words of the Node.
-fn of_request<'a>(text: &str, device: &Device<'a>) -> (AnswerState, &'a str) {
+fn of_request(text: &str, device: &Device<'_>) -> (AnswerState, String) {
     let Some(request) = device.request.filter(|request| request.context == text) else {
-        return (AnswerState::Waiting, "");
+        return (AnswerState::Waiting, String::new());
     };
+    let undrained = || (AnswerState::Failed, format!("the node is NOT drained: {}", request.reason));
     let state = match request.answer {
-        Answer::Complete | Answer::Forced => AnswerState::Drained,
+        Answer::Complete | Answer::Forced if request.outcome == Some(Outcome::Drained) => {
+            AnswerState::Drained
+        }
+        // The device might go down, but whoever asks for a drain alone wants the node empty.
+        Answer::Complete | Answer::Forced => return undrained(),
+        Answer::None if !request.is_member => return undrained(),
         Answer::FailedCordon | Answer::FailedDrain => AnswerState::Failed,
         // The node was drained for somebody else; before this request is answered, that has to be confirmed.
         Answer::None if matches!(device.phase, Phase::Complete { .. }) => AnswerState::Draining,
         Answer::None => of_drain(device.phase),
     };
-    (state, &request.reason)
+    (state, request.reason.clone())
 }
 
 /// A command that was taken back while the device goes down already.

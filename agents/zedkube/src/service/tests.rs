@@ -319,7 +319,7 @@ async fn the_cluster_commands_by_annotations_and_is_answered_there() {
     // The preflight's tries change nothing.
     let writes = requests.filter(|request| request.verb == "patch" && !request.query.contains("dryRun"));
     let writes: Vec<_> = writes.map(|request| String::from_utf8_lossy(&request.body).into_owned()).collect();
-    assert_eq!(writes.len(), 4, "Recorded, none, Waiting, Done: {writes:#?}");
+    assert_eq!(writes.len(), 5, "Recorded, none, Waiting for two reasons, Done: {writes:#?}");
 
     // Taken back, and given again with the text that is done: that is no new command, also not after a time switched off.
     device.annotate("ebb.dev/reboot", None);

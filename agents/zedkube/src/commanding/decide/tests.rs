@@ -210,25 +210,35 @@ fn a_drain_is_answered_as_the_drain_of_this_text_goes() {
     use AnswerState::{Drained, Draining, Failed, Recorded, Waiting};
     let given = GivenCommand { command: NodeCommand::Drain, counter: TEXT, text: Ok("a new fan".to_owned()) };
     let known = known_drain(&given);
-    let request =
-        |context: &str, answer| OwnRequest { context: context.to_owned(), answer, reason: "why".to_owned() };
+    let request = |context: &str, answer, outcome| OwnRequest {
+        context: context.to_owned(),
+        answer,
+        outcome,
+        is_member: true,
+        reason: "why".to_owned(),
+    };
     let (attempt, complete) = (
         Phase::Attempting { attempt: 1, started: drain::Moment(0) },
-        Phase::Complete { outcome: schemas::Outcome::Drained, recheck: None },
+        Phase::Complete { outcome: Outcome::Drained, recheck: None },
     );
-    let asked = |answer| Some(request("a new fan", answer));
+    let told = |answer, outcome| Some(request("a new fan", answer, outcome));
+    let asked = |answer| told(answer, None);
+    let drained = Some(Outcome::Drained);
+    let alone = OwnRequest { is_member: false, ..request("a new fan", Answer::None, None) };
     let off = Known { is_on: false, ..known };
-    let old = may_be_old(NodeCommand::Drain);
+    let (old, undrained) = (may_be_old(NodeCommand::Drain), "the node is NOT drained: why");
     for (known, request, phase, state, reason) in [
         (known, None, &Phase::Idle, Waiting, ""),
-        (known, Some(request("an old fan", Answer::Complete)), &complete, Waiting, ""),
+        (known, Some(request("an old fan", Answer::Complete, drained)), &complete, Waiting, ""),
         (known, asked(Answer::None), &Phase::Idle, Waiting, "why"),
         (known, asked(Answer::None), &attempt, Draining, "why"),
         (known, asked(Answer::None), &complete, Draining, "why"),
-        (known, asked(Answer::Complete), &complete, Drained, "why"),
-        (known, asked(Answer::Forced), &complete, Drained, "why"),
+        (known, told(Answer::Complete, drained), &complete, Drained, "why"),
+        (known, told(Answer::Complete, Some(Outcome::NoSchedulablePeer)), &complete, Failed, undrained),
+        (known, told(Answer::Forced, Some(Outcome::Forced)), &complete, Failed, undrained),
+        (known, Some(alone), &Phase::Idle, Failed, undrained),
         (known, asked(Answer::FailedDrain), &Phase::Idle, Failed, "why"),
-        (off, asked(Answer::Complete), &complete, Recorded, OFF),
+        (off, told(Answer::Complete, drained), &complete, Recorded, OFF),
         (Known { is_seen_without: false, ..known }, None, &Phase::Idle, Recorded, &old),
     ] {
         let device = Device { status: None, action: None, phase, request: request.as_ref(), last: None };
