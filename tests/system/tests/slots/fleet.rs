@@ -34,8 +34,6 @@ pub(crate) struct Fleet {
     folder: TempDir,
     /// Devices whose reboot was seen and carried out.
     booted: Vec<bool>,
-    /// A device whose reboot was carried out does not boot yet.
-    pub(crate) holds_boots: bool,
     /// The plugin of kubectl: a link to the program.
     plugin: PathBuf,
 }
@@ -77,7 +75,6 @@ impl Fleet {
             plane,
             devices: Vec::new(),
             booted: vec![false; count],
-            holds_boots: false,
             pool,
             plugin,
             folder,
@@ -229,7 +226,7 @@ impl Fleet {
     /// Boots each device whose reboot was carried out.
     fn tend(&mut self) -> Result<()> {
         for index in 0..self.devices.len() {
-            if !self.holds_boots && !self.booted[index] && !self.devices[index].actions()?.is_empty() {
+            if !self.booted[index] && !self.devices[index].actions()?.is_empty() {
                 self.booted[index] = true;
                 self.boot(index)?;
             }
