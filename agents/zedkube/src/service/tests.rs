@@ -302,6 +302,8 @@ async fn the_cluster_commands_by_annotations_and_is_answered_there() {
     record(first);
     run_until(&mut zedkube, || device.commanded("reboot").is_some_and(|(_, is_wanted)| is_wanted)).await;
     let (counter, _) = device.commanded("reboot").unwrap();
+    let silent = "device-op on the device has not taken";
+    run_until(&mut zedkube, || device.answer().is_some_and(|answer| answer.reason.starts_with(silent))).await;
     assert_eq!(device.answer().unwrap().counter, counter);
 
     // The device goes down for it; /run is empty after the boot, and device-op says that it is done.
