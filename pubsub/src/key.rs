@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 
+use schemas::Operation;
 use thiserror::Error;
 
 /// End of every item's file name.
@@ -37,6 +38,11 @@ impl TopicKey {
     /// The key of topics that have one item: `global`.
     pub fn global() -> Self {
         Self("global".to_owned())
+    }
+
+    /// The key of an operation's command.
+    pub fn of_operation(operation: Operation) -> Self {
+        Self(operation.name().to_owned())
     }
 
     /// The key as text.

@@ -168,6 +168,15 @@ pub enum DrainRequester {
 impl DrainRequester {
     const CODES: &'static [Code] = &[(0, "unset"), (1, "NONE"), (2, "DEVICEOP"), (3, "UPDATE")];
 
+    /// The agents that may request a drain, by their folders, each with the requester that its requests must name.
+    pub const PUBLISHERS: [(&'static str, Self); 4] = [
+        (agent::ZEDAGENT, Self::DeviceOp),
+        (agent::BASEOSMGR, Self::Update),
+        (agent::EBB, Self::None),
+        // What the cluster commands by an annotation of the Node.
+        (agent::ZEDKUBE, Self::None),
+    ];
+
     /// The requester's number in files and messages.
     pub const fn code(self) -> u8 {
         self as u8
@@ -175,13 +184,8 @@ impl DrainRequester {
 
     /// The requester for whom the agent with this folder may ask. A request with another requester is refused.
     pub fn of_publisher(agent: &str) -> Option<Self> {
-        match agent {
-            agent::ZEDAGENT => Some(Self::DeviceOp),
-            agent::BASEOSMGR => Some(Self::Update),
-            // zedkube asks for a drain that the cluster commands.
-            agent::EBB | agent::ZEDKUBE => Some(Self::None),
-            _ => None,
-        }
+        let of_agent = Self::PUBLISHERS.into_iter().find(|(publisher, _)| *publisher == agent);
+        of_agent.map(|(_, requester)| requester)
     }
 
     /// The agent that asks; nothing for an operator.

@@ -25,9 +25,7 @@ const MOST_REASON: usize = 512;
 ///
 /// With `commands.from-cluster` off a command of the cluster counts as taken back, whoever has written its file.
 pub(crate) fn command(root: &Root, (source, operation): Kind, settings: &Settings) -> Commanded {
-    let Ok(key) = TopicKey::parse(operation.name()) else {
-        return Commanded::Unreadable;
-    };
+    let key = TopicKey::of_operation(operation);
     match read_item::<DeviceOpsCmd>(root, source.agent(), Persistence::Volatile, &key) {
         Ok(Some(command)) => {
             let ops_time = one_line(&command.ops_time, MOST_TIME);

@@ -238,8 +238,7 @@ fn shown<T: Topic + Default>(root: &Root, agent: &str) -> T {
 }
 
 fn published(root: &Root, (source, operation): Kind) -> Result<Option<DeviceOpsCmd>, Refusal> {
-    let key = TopicKey::parse(operation.name());
-    key.map_or(Ok(None), |key| read_item(root, source.agent(), Persistence::Volatile, &key))
+    read_item(root, source.agent(), Persistence::Volatile, &TopicKey::of_operation(operation))
 }
 
 /// The record, as device-op reads it: a record in `/run` is newer than the one on `/persist`.

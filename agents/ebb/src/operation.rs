@@ -265,6 +265,6 @@ fn publish(
     let lock = peers::speak_as(root, OPERATOR.agent())?;
     let mut publisher = Publisher::open(root, OPERATOR.agent(), Persistence::Volatile, &lock)?;
     let command = make(now())?;
-    publisher.publish(&TopicKey::parse(operation.name())?, &command)?;
+    publisher.publish(&TopicKey::of_operation(operation), &command)?;
     Ok(command)
 }

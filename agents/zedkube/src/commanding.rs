@@ -1,9 +1,9 @@
-//! Commands of source `cluster`: takes them from the annotations of our Node, publishes them for device-op and for our own
-//! drains, and answers on the Node.
+//! Commands of source `cluster`: takes them from the annotations of our Node, publishes them for device-op and for our
+//! own drains, and answers on the Node.
 //!
-//! Nothing is queued: the files follow from what stands on the Node now, and the answer from what device-op and the drain
-//! say now. device-op alone keeps the counters, so a text that was carried out is not carried out again. The one thing that
-//! is kept here is which commands the Node was seen without (topic UncommandedNode).
+//! Nothing is queued: the files follow from what stands on the Node now, and the answer from what device-op and the
+//! drain say now. device-op alone keeps the counters, so a text that was carried out is not carried out again. The one
+//! thing that is kept here is which commands the Node was seen without (topic UncommandedNode).
 
 mod answering;
 mod decide;
@@ -43,7 +43,7 @@ pub(crate) struct Commanding {
     context: AgentContext,
     files: Files<DeviceOpsCmd>,
     requests: Files<NodeDrainRequest>,
-    /// Opened when our Node is first seen: a slow disk must not keep zedkube from publishing its first status.
+    /// Opened when it is first asked for, which is after the first status: a slow disk must not keep that back.
     uncommanded: Option<Kept<UncommandedNode>>,
     /// What is stored in `uncommanded`, or would be if the disk took it.
     seen_without: UncommandedNode,
@@ -123,8 +123,8 @@ impl Commanding {
         self.has_heard = true;
     }
 
-    /// Brings the files, and the answer on the Node, up to date if something has happened. Returns when this has to be
-    /// called again.
+    /// Brings the files, and the answer on the Node, up to date if the Node, the setting, the drain, nodeagent or
+    /// device-op says something else than before. Returns when this has to be called again.
     pub(crate) fn turn(&mut self, around: Around, now: Moment) -> Moment {
         let is_news = std::mem::take(&mut self.has_heard) || self.looked_at.as_ref() != Some(&around);
         if is_news || self.again <= now {
@@ -224,7 +224,7 @@ impl Commanding {
     /// Publishes what follows from the Node's annotations.
     fn command(&mut self, around: &Around) -> Result<(), PublishError> {
         let is_seen = around.is_on && around.node.is_some();
-        if self.files.is_open(is_seen)? {
+        if self.files.open(is_seen)? {
             for command in NodeCommand::ALL {
                 if let Some(operation) = operation(command) {
                     self.command_operation(command, operation, around)?;
@@ -233,7 +233,7 @@ impl Commanding {
         }
         let node = around.node.as_ref().filter(|_| around.is_on);
         let is_drain_commanded = node.is_some_and(|node| node.view.is_drain_commanded);
-        if self.requests.is_open(is_drain_commanded)? {
+        if self.requests.open(is_drain_commanded)? {
             let present = self.requests.get(&TopicKey::global()).map(|request| request.context.clone());
             let text = decide::request(&self.known(NodeCommand::Drain, around), present.as_deref());
             self.requests.request(text)?;
@@ -285,7 +285,7 @@ impl Commanding {
     fn known<'a>(&self, command: NodeCommand, around: &'a Around) -> Known<'a> {
         let of_node =
             |node: &'a NodeFacts| (command.counter(&node.view.uid, ""), node.commands.of_kind(command));
-        let key = operation(command).and_then(|operation| TopicKey::parse(operation.name()).ok());
+        let key = operation(command).map(TopicKey::of_operation);
         Known {
             command,
             is_on: around.is_on,

@@ -11,15 +11,6 @@ use schemas::{
 use session::membership::NodeAgent;
 use session::{Answer, Request};
 
-/// The agents that may request a drain, each with the requester's number that it must use.
-const PUBLISHERS: [(&str, DrainRequester); 4] = [
-    (agent::ZEDAGENT, DrainRequester::DeviceOp),
-    (agent::BASEOSMGR, DrainRequester::Update),
-    (agent::EBB, DrainRequester::None),
-    // What the cluster commands by an annotation of our Node.
-    (agent::ZEDKUBE, DrainRequester::None),
-];
-
 /// Bytes of a request's context that are kept. It is meant to be one line of text, and goes into the record, the report
 /// and an annotation of the Node.
 const LONGEST_CONTEXT: usize = 1024;
@@ -43,7 +34,7 @@ impl Inbox {
     /// Begins to watch. The present content can be read at once.
     pub(crate) fn open(root: &Root) -> Self {
         let [zedagent, baseosmgr, ebb, zedkube] =
-            PUBLISHERS.map(|(agent, requester)| Folder::open(root, agent, requester));
+            DrainRequester::PUBLISHERS.map(|(agent, requester)| Folder::open(root, agent, requester));
         let persistence = Persistence::Volatile;
         let mut inbox = Self {
             root: root.clone(),

@@ -10,7 +10,7 @@ use pubsub::presence::{is_alive, pid_in};
 use pubsub::{
     AgentLock, LockError, Persistence, Presence, Refusal, Root, StoreError, TopicKey, presence, read_item,
 };
-use schemas::{Agent, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, agent};
+use schemas::{Agent, DrainRequester, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, agent};
 use text::one_line;
 use thiserror::Error;
 
@@ -150,8 +150,10 @@ pub struct Asker {
 /// The publishers that request a drain which has not failed: after a failed drain zedkube itself uncordons the node.
 pub fn askers(root: &Root) -> Vec<Asker> {
     let report = report(root).unwrap_or_default();
-    let asker = |publisher| asker(root, publisher, &report);
-    [agent::ZEDAGENT, agent::BASEOSMGR, agent::EBB, agent::ZEDKUBE].into_iter().filter_map(asker).collect()
+    DrainRequester::PUBLISHERS
+        .into_iter()
+        .filter_map(|(publisher, _)| asker(root, publisher, &report))
+        .collect()
 }
 
 fn asker(root: &Root, publisher: &'static str, report: &NodeDrainReport) -> Option<Asker> {

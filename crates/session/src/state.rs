@@ -397,7 +397,10 @@ impl State {
         // A cordon from an earlier boot: the node must be able to take pods again.
         let failure = || self.health.failure(Purpose::Return);
         self.not_back_yet(self.own.as_ref()?)
-            .or_else(|| self.is_drain_to_come().then_some("annotation ebb.dev/drain is on the Node"))
+            .or_else(|| {
+                self.is_drain_to_come()
+                    .then_some("annotation ebb.dev/drain is on the Node, and its drain is requested next")
+            })
             .map(str::to_owned)
             .or_else(|| failure().map(|error| format!("the site's health command does not pass: {error}")))
     }

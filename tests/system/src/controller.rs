@@ -40,7 +40,7 @@ impl Controller {
     pub fn command(&mut self, operation: Operation, counter: u32, desired_state: bool) -> Result<()> {
         let ops_time = "2026-01-01T00:00:00Z".into();
         let command = DeviceOpsCmd { counter, desired_state, ops_time, ..DeviceOpsCmd::default() };
-        self.topics.commands.publish(&TopicKey::parse(operation.name())?, &command)?;
+        self.topics.commands.publish(&TopicKey::of_operation(operation), &command)?;
         self.commands.insert(operation.name(), command);
         Ok(())
     }

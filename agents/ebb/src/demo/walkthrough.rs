@@ -91,7 +91,11 @@ impl Walkthrough {
 
     /// Prints the commands that a person can give at another terminal now.
     pub(crate) fn hand_over(&self) {
-        let command = self.root.item::<DeviceOpsCmd>(agent::CONTROLLER, Persistence::Volatile, &reboot_key());
+        let command = self.root.item::<DeviceOpsCmd>(
+            agent::CONTROLLER,
+            Persistence::Volatile,
+            &TopicKey::of_operation(Operation::Reboot),
+        );
         let order = |counter: u32, wanted: bool| {
             format!(
                 "  echo '{{\"Counter\":{counter},\"DesiredState\":{wanted},\"OpsTime\":\"\"}}' > {}",
@@ -136,7 +140,7 @@ impl Walkthrough {
     fn command(&mut self, counter: u32, desired_state: bool) -> anyhow::Result<()> {
         let ops_time = clock::wall().to_string();
         let command = DeviceOpsCmd { counter, desired_state, ops_time, ..DeviceOpsCmd::default() };
-        self.commands.publish(&reboot_key(), &command)?;
+        self.commands.publish(&TopicKey::of_operation(Operation::Reboot), &command)?;
         Ok(())
     }
 
@@ -211,10 +215,6 @@ impl Walkthrough {
         let seconds = Duration::from_millis(clock::boot_millis().saturating_sub(self.began)).as_secs_f64();
         screen::line(&format!("{seconds:6.2} s  {}", text.trim_end()));
     }
-}
-
-fn reboot_key() -> TopicKey {
-    TopicKey::parse(Operation::Reboot.name()).unwrap_or_else(|_| TopicKey::global())
 }
 
 fn is_member(report: &Subscription<NodeDrainReport>) -> bool {

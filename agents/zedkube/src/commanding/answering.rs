@@ -1,5 +1,5 @@
-//! Writes the answer into the Node: one write for each change of the state, one for the first other reason of that state, and
-//! then at most one a minute for its reason.
+//! Writes the answer into the Node: one write for each change of the state, one for the first other reason of that
+//! state, and then at most one a minute for its reason.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What follows from a command on the Node: the command file for device-op, the request for a drain, and the answer. Pure.
+//! What follows from a command on the Node: the command file for device-op, the request for a drain, and the answer.
+//! Pure.
 
 use cluster::node_commands::{AnswerState, CommandAnswer, GivenCommand, NodeCommand};
 use schemas::{
@@ -27,10 +28,11 @@ fn may_be_old(command: NodeCommand) -> String {
     )
 }
 
-/// Reason shown for a text that is known already.
+/// Reason shown for a text whose counter device-op had recorded before: it was carried out, taken back, or only noted
+/// at first contact.
 fn repeated(command: NodeCommand) -> String {
     format!(
-        "the text of annotation {} was carried out or taken back before; give another text",
+        "this device has noted the text of annotation {} before, and does not carry it out again; give another text",
         command.key()
     )
 }

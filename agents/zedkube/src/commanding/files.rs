@@ -21,8 +21,8 @@ impl<T: Topic> Files<T> {
         Self { context: context.clone(), topic: None }
     }
 
-    /// Opens the topic if it is needed, or if it exists. False if there is nothing to open.
-    pub(super) fn is_open(&mut self, is_needed: bool) -> Result<bool, PublishError> {
+    /// Opens the topic if it is needed, or if it exists. Returns false if it was not opened.
+    pub(super) fn open(&mut self, is_needed: bool) -> Result<bool, PublishError> {
         let (root, lock) = (self.context.root(), self.context.lock());
         let exists = || root.folder::<T>(agent::ZEDKUBE, Persistence::Volatile).is_dir();
         if self.topic.is_none() && (is_needed || exists()) {
@@ -51,14 +51,14 @@ impl Files<DeviceOpsCmd> {
         file: Standing,
         text: &str,
     ) -> Result<(), PublishError> {
-        let Ok(key) = TopicKey::parse(operation.name()) else { return Ok(()) };
+        let key = TopicKey::of_operation(operation);
         let before = self.get(&key);
         if let Some(same) = before.filter(|before| standing(before) == file).cloned() {
             return self.publish(&key, &same);
         }
         let Standing { counter, is_wanted } = file;
         if is_wanted {
-            tracing::info!("DeviceOpsCmd: {operation} {counter} of {}: {text}", Source::Cluster);
+            tracing::info!("DeviceOpsCmd: {operation} {counter} of {} is given: {text}", Source::Cluster);
         } else if before.is_some_and(|before| before.desired_state) {
             tracing::info!("DeviceOpsCmd: {operation} {counter} of {} is taken back", Source::Cluster);
         } else {

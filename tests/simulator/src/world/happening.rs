@@ -154,7 +154,7 @@ pub(super) enum Deed {
     KeepCordoned,
     /// Removes the annotation by which our cordon is known.
     RemoveMark,
-    /// Writes this text into the annotation `ebb.dev/reboot` of the Node, or removes it.
+    /// Writes this text into the annotation of the Node for this command, or removes it.
     Annotate(NodeCommand, Option<&'static str>),
     /// Runs a verb of `ebb` on the device.
     Verb(&'static str),

@@ -6,7 +6,7 @@ use std::process::{self, Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use control_plane::objects::DELETE_DELAY;
+use control_plane::objects::{self, DELETE_DELAY};
 use control_plane::{ControlPlane, Pool, unique};
 use schemas::DrainStatus;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub(crate) struct Fleet {
     plugin: PathBuf,
 }
 
-/// `kubectl ebb reboot NODE… --wait`. Dropping it kills it.
+/// A running command. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Command {
     process: Child,
@@ -46,6 +46,13 @@ pub(crate) struct Command {
 }
 
 impl Command {
+    /// Starts it; what it prints goes into this file.
+    pub(crate) fn start(command: &mut process::Command, said: PathBuf) -> Result<Self> {
+        let file = File::create(&said)?;
+        let process = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
+        Ok(Self { process, said })
+    }
+
     /// What it has printed so far.
     pub(crate) fn said(&self) -> Result<String> {
         Ok(fs::read_to_string(&self.said)?)
@@ -119,12 +126,9 @@ impl Fleet {
 
     /// Commands a reboot of all devices at the same time, as a person with a kubeconfig does.
     pub(crate) fn reboot_all(&mut self) -> Result<Command> {
-        let said = self.folder.path().join("said");
-        let file = File::create(&said)?;
         let mut command = self.plugin();
         command.arg("reboot").args(self.nodes()).args(["--wait", "--reason", "kernel"]);
-        let process = command.stdout(file.try_clone()?).stderr(file).spawn()?;
-        let command = Command { process, said };
+        let command = Command::start(&mut command, self.path("said"))?;
         self.until("all devices are commanded", |fleet| {
             let count = command.said()?.lines().filter(|line| line.ends_with(" reboot commanded")).count();
             Ok((count == fleet.booted.len()).then_some(()))
@@ -142,6 +146,19 @@ impl Fleet {
     /// A file of this test.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// A budget of all pods allows no eviction.
+    pub(crate) fn forbid_evictions(&self) -> Result<()> {
+        let mut budget = objects::disruption_budget(&self.pool.name, "all", ("minAvailable", 1000));
+        budget["spec"]["selector"] = json!({});
+        let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", self.pool.name);
+        self.api.create(&path, &budget).map(drop)
+    }
+
+    /// Removes that budget.
+    pub(crate) fn allow_evictions(&self) -> Result<()> {
+        self.plane.run(&["delete", "pdb", "all", "-n", &self.pool.name]).map(drop)
     }
 
     /// Waits until the command has ended; returns its exit code and what it has printed.

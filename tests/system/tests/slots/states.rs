@@ -1,73 +1,53 @@
 //! What a Node says of the commands that it carries, as `kubectl get node -w` shows it.
 
-use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::fs;
+use std::process::{self, ExitStatus};
 
 use anyhow::Result;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::fleet::Fleet;
+use crate::fleet::{Command, Fleet};
 
 /// Shows each version of the annotation on a line of its own.
 const SHOWN: &str = r#"jsonpath={.metadata.annotations.ebb\.dev/state}{"\n"}"#;
 
-/// `kubectl get node NODE -w`. Dropping it kills it.
-struct Watch {
-    process: Child,
-    shown: PathBuf,
-}
-
-impl Drop for Watch {
-    /// If it cannot be killed, it has ended already.
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
-    }
-}
-
-impl Watch {
-    fn start(fleet: &Fleet, node: &str) -> Result<Self> {
-        let shown = fleet.path("shown");
-        let mut command = fleet.plane.kubectl();
-        command.args(["get", "node", node, "-w", "-o", SHOWN]).stdin(Stdio::null());
-        let process = command.stdout(File::create(&shown)?).spawn()?;
-        Ok(Self { process, shown })
-    }
-
-    /// The answers so far, in their order.
-    fn answers(&self) -> Result<Vec<Value>> {
-        let shown = fs::read_to_string(&self.shown)?;
-        let mut answers: Vec<Value> =
-            shown.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        answers.dedup();
-        Ok(answers)
-    }
-
-    fn says(&self, command: &str, state: &str) -> Result<bool> {
-        let last = self.answers()?.pop();
-        Ok(last.is_some_and(|last| (&last["command"], &last["state"]) == (&command.into(), &state.into())))
-    }
+/// The answers that `kubectl get node -w` has shown so far, in their order.
+fn answers(watch: &Command) -> Result<Vec<Value>> {
+    let said = watch.said()?;
+    let mut answers: Vec<Value> = said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    answers.dedup();
+    Ok(answers)
 }
 
 /// The first device of a fleet, its Node, and what is shown of it.
 struct Bench {
     fleet: Fleet,
     node: String,
-    watch: Watch,
+    watch: Command,
 }
 
 impl Bench {
+    fn start(fleet: Fleet) -> Result<Self> {
+        let node = fleet.nodes().swap_remove(0);
+        let mut command = fleet.plane.kubectl();
+        let watch =
+            Command::start(command.args(["get", "node", &node, "-w", "-o", SHOWN]), fleet.path("shown"))?;
+        Ok(Self { fleet, node, watch })
+    }
+
     /// Waits until the answer is this one.
     fn until(&mut self, command: &str, state: &str) -> Result<()> {
         let watch = &self.watch;
-        self.fleet.until(&format!("{command} is {state}"), |_| Ok(watch.says(command, state)?.then_some(())))
+        self.fleet.until(&format!("{command} is {state}"), |_| {
+            let last = answers(watch)?.pop().unwrap_or_default();
+            Ok(((&last["command"], &last["state"]) == (&command.into(), &state.into())).then_some(()))
+        })
     }
 
     /// A verb of `kubectl ebb` about the Node.
-    fn plugin(&self, verb: &str) -> Command {
+    fn plugin(&self, verb: &str) -> process::Command {
         let mut command = self.fleet.plugin();
         command.args([verb, &self.node]);
         command
@@ -95,16 +75,17 @@ impl Bench {
     }
 }
 
-/// A drain that is kept until it is taken back, a reboot, a text that is too long, and one that may be old because the device
-/// has lost what it knew of its Node. The other node makes this a cluster.
+/// A drain that a budget holds up and that is kept until it is taken back, a reboot, a text that is too long, and one
+/// that may be old because the device has lost what it knew of its Node. The other node makes this a cluster.
 #[test]
 #[expect(clippy::print_stdout, reason = "the states as a person sees them, for --no-capture")]
 fn a_node_says_every_state_of_its_commands() -> Result<()> {
-    let fleet = Fleet::start("states", 2, 1)?;
-    let node = fleet.nodes().swap_remove(0);
-    let mut bench = Bench { watch: Watch::start(&fleet, &node)?, fleet, node };
+    let mut bench = Bench::start(Fleet::start("states", 2, 1)?)?;
 
-    assert!(bench.run("request")?.success());
+    bench.fleet.forbid_evictions()?;
+    assert!(bench.plugin("request").spawn()?.wait()?.success());
+    bench.until("drain", "Draining")?;
+    bench.fleet.allow_evictions()?;
     bench.until("drain", "Drained")?;
     assert!(bench.run("cancel")?.success());
     bench.fleet.until_is_free(0)?;
@@ -135,7 +116,7 @@ fn a_node_says_every_state_of_its_commands() -> Result<()> {
 
     // In a dry run Acting is over within a few milliseconds, and is often not written any more.
     let mut missing = vec!["Recorded", "Waiting", "Draining", "Drained", "Done", "Failed"];
-    for answer in bench.watch.answers()? {
+    for answer in answers(&bench.watch)? {
         println!("{answer}");
         missing.retain(|state| answer["state"] != *state);
     }
