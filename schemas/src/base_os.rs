@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{GoTime, Source, Topic};
+use crate::{CommandState, GoTime, Source, Topic};
 
 /// State of an image's software, in EVE's numbers. Numbers of a newer EVE are passed through.
 #[derive(
@@ -79,7 +79,7 @@ pub struct BaseOsConfig {
     /// The person who wants the image; also in the reboot reason.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// The person's reason; also in the reboot reason.
+    /// Reason of the person, or of the cluster; also in the reboot reason.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -99,8 +99,22 @@ impl BaseOsConfig {
         begins_well && text.chars().all(is_plain) && text.len() <= Self::LONGEST_VERSION
     }
 
+    /// The reason why this configuration is refused, with what is accepted; `None` if it is accepted. Id and version are
+    /// given to the commands that write an image, in their environment.
+    pub fn refusal(&self) -> Option<String> {
+        if !Self::is_id(&self.content_tree_uuid) {
+            return Some(
+                "ContentTreeUUID is no UUID; accepted: such as 6ba7b810-9dad-11d1-80b4-000000000002"
+                    .to_owned(),
+            );
+        }
+        let accepted = Self::ACCEPTED_VERSION;
+        (!Self::is_version(&self.base_os_version))
+            .then(|| format!("BaseOsVersion cannot be used as the version of an image; accepted: {accepted}"))
+    }
+
     /// True if this may be the id of an image: a UUID such as `6ba7b810-9dad-11d1-80b4-000000000002`.
-    pub fn is_id(text: &str) -> bool {
+    fn is_id(text: &str) -> bool {
         let is_right = |(at, letter): (usize, char)| match at {
             8 | 13 | 18 | 23 => letter == '-',
             _ => letter.is_ascii_hexdigit(),
@@ -222,12 +236,70 @@ pub struct BaseOsHold {
     pub source: Source,
     /// The person who wants the image; empty if no person does, or if it is not known.
     pub by: String,
-    /// That person's reason; empty if there is none.
+    /// The reason of that person, or of the cluster; empty if there is none.
     pub reason: String,
+    /// The images that the sources want, each with its state: at most 8 of each source.
+    pub images: Vec<ImageLine>,
     /// The boot in which this was written: nodeagent ignores a status of another boot.
     pub boot_id: String,
 }
 
+/// An image that a source wants, and its fate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase")]
+pub struct ImageLine {
+    /// The source that wants the image.
+    pub source: Source,
+    /// UUID of the image's content tree.
+    #[serde(rename = "ContentTreeUUID")]
+    pub content_tree_uuid: String,
+    /// Version of the image.
+    pub base_os_version: String,
+    /// `RetryUpdateCounter` of the configuration that this line answers.
+    pub retry_update_counter: u32,
+    /// Waiting for its content, the gate or another image; HandedOver to the activate command and then to nodeagent; Done
+    /// when the device runs it; or Failed.
+    pub state: CommandState,
+    /// Reason of this state, and what to do about it; empty if there is nothing to say.
+    #[serde(default)]
+    pub reason: String,
+}
+
 impl Topic for BaseOsHold {
     const NAME: &'static str = "BaseOsHold";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_says_what_is_accepted() {
+        const ID: &str = "6ba7b810-9dad-11d1-80b4-000000000002";
+        let long = |length| "x".repeat(length);
+        let (id, version) = (Some("ContentTreeUUID is no UUID"), Some("BaseOsVersion cannot be used"));
+        for (uuid, text, refused) in [
+            (ID, "16.0.1-kvm-amd64", None),
+            (ID, "v2 of the line, é", None),
+            (ID, &long(255), None),
+            (ID, &long(256), version),
+            (ID, &"é".repeat(129), version),
+            (ID, "", version),
+            (ID, "1\n2", version),
+            (ID, "../../../x", version),
+            (ID, "1/../../x", version),
+            (ID, "-rf", version),
+            (ID, " 1", version),
+            ("", "2.0", id),
+            ("../../etc", "2.0", id),
+            ("6ba7b810x9dad-11d1-80b4-000000000002", "2.0", id),
+            ("6ba7b810-9dad-11d1-80b4-00000000000g", "2.0", id),
+        ] {
+            let (content_tree_uuid, base_os_version) = (uuid.to_owned(), text.to_owned());
+            let config = BaseOsConfig { base_os_version, content_tree_uuid, ..BaseOsConfig::default() };
+            let said = config.refusal();
+            assert!(said.is_none() == refused.is_none(), "{uuid} {text}: {said:?}");
+            assert!(said.unwrap_or_default().starts_with(refused.unwrap_or_default()), "{uuid} {text}");
+        }
+    }
 }

@@ -33,7 +33,8 @@ pub use agent::Agent;
 pub use any_item::AnyItem;
 pub use backoff::Backoff;
 pub use base_os::{
-    BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, ContentTreeStatus, ErrorEntity, SwState,
+    BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, ContentTreeStatus, ErrorEntity, ImageLine,
+    SwState,
 };
 pub use cluster::{
     ClusterIpPrefix, ConfigItemType, ConfigItemValue, ConfigItemValueMap, EdgeNodeClusterConfig,

@@ -27,6 +27,8 @@ pub(crate) struct Facts {
     pub configs: BTreeMap<String, Configured>,
     /// The source of each configuration.
     pub sources: BTreeMap<String, Origin>,
+    /// The configurations of other sources that do not count, because one in `configs` is of the same image.
+    pub outranked: Vec<(Source, BaseOsConfig)>,
     /// A folder could not be listed, so an image that is missing in `configs` may be wanted nevertheless.
     pub is_partial: bool,
     /// The content of each image; [`Content::LOADED`] for all if no agent reports on content.
@@ -49,8 +51,9 @@ pub(crate) struct Facts {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub source: Source,
-    /// The person, and the person's reason, for display; empty for the other sources.
+    /// The person, for display; empty for the other sources.
     pub by: String,
+    /// The reason of a person or of the cluster, for display; empty for the other sources.
     pub reason: String,
 }
 

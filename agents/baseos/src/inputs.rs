@@ -5,15 +5,15 @@ use std::fs;
 use std::io::ErrorKind;
 
 use pubsub::{Persistence, Root, TopicKey, read_item, read_items};
+use runtime::settings::Settings;
 use schemas::{BaseOsConfig, ContentTreeStatus, NodeAgentStatus, Source, SwState, agent};
 use text::one_line;
 
 use crate::facts::{Configured, Content, Origin};
-use crate::limits;
 
 const VOLATILE: Persistence = Persistence::Volatile;
 
-/// Limit in bytes for the texts of volumemgr, and for a person's reason, that are shown.
+/// Limit in bytes for the texts of volumemgr, and for the reason of a person or of the cluster, that are shown.
 const MOST_WORDS: usize = 512;
 
 /// Limit in bytes for the person who wants an image, who is only displayed.
@@ -35,29 +35,38 @@ pub(crate) struct Configs {
     pub(crate) images: BTreeMap<String, Configured>,
     /// Who wants each image.
     pub(crate) sources: BTreeMap<String, Origin>,
+    /// The configurations that do not count, because another source configures the same image and comes first.
+    pub(crate) outranked: Vec<(Source, BaseOsConfig)>,
     /// True if a folder could not be listed.
     pub(crate) is_partial: bool,
 }
 
-/// Reads the configurations of all publishers.
-pub(crate) fn configs(root: &Root) -> Configs {
-    let Configs { images: mut configs, mut sources, mut is_partial } = Configs::default();
-    for (publisher, source) in PUBLISHERS {
+/// Reads the configurations of all publishers. With `commands.from-cluster` off those of the cluster do not count,
+/// whoever has written them.
+pub(crate) fn configs(root: &Root, settings: &Settings) -> Configs {
+    let Configs { images: mut configs, mut sources, mut outranked, mut is_partial } = Configs::default();
+    let counts = |(_, source): &(&str, Source)| *source != Source::Cluster || settings.commands.from_cluster;
+    for (publisher, source) in PUBLISHERS.into_iter().filter(counts) {
         let read = read_items::<BaseOsConfig>(root, publisher, VOLATILE);
         for (key, config) in read.items {
             let uuid = key.as_str().to_owned();
-            // Author and reason count only in a command of an operator, and make no configuration new.
-            let of_person = |text: &str, most| match source {
-                Source::Person => one_line(text, most),
-                Source::Controller | Source::Cluster | Source::Host => String::new(),
-            };
-            let (by, reason) = (of_person(&config.by, MOST_BY), of_person(&config.reason, MOST_WORDS));
-            sources.insert(uuid.clone(), Origin { source, by, reason });
+            // Author and reason count only in a command of an operator, the reason also in one of the cluster. They make
+            // no configuration new.
+            let is_person = source == Source::Person;
+            let has_reason = is_person || source == Source::Cluster;
+            let by = if is_person { one_line(&config.by, MOST_BY) } else { String::new() };
+            let reason = if has_reason { one_line(&config.reason, MOST_WORDS) } else { String::new() };
+            let before = sources.insert(uuid.clone(), Origin { source, by, reason });
             let (by, reason) = (String::new(), String::new());
             let config = BaseOsConfig { content_tree_uuid: uuid.clone(), by, reason, ..config };
-            let refused = limits::refusal(&config)
+            let refused = config
+                .refusal()
                 .map(|why| Configured::Refused(format!("refused BaseOsConfig of {publisher}: {why}")));
-            configs.insert(uuid, refused.unwrap_or(Configured::Given(config)));
+            let other = configs.insert(uuid, refused.unwrap_or(Configured::Given(config)));
+            let other = before.zip(other).filter(|(before, _)| before.source != source);
+            if let Some((before, Configured::Given(other))) = other {
+                outranked.push((before.source, other));
+            }
         }
         for refusal in read.refused {
             tracing::debug!("{refusal}");
@@ -71,7 +80,7 @@ pub(crate) fn configs(root: &Root) -> Configs {
             }
         }
     }
-    Configs { images: configs, sources, is_partial }
+    Configs { images: configs, sources, outranked, is_partial }
 }
 
 /// The refused configurations, for the log and BaseOsHold.

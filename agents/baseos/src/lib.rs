@@ -9,6 +9,7 @@ mod effect;
 mod facts;
 mod inputs;
 mod limits;
+mod lines;
 mod need;
 mod nodeagent;
 mod perform;

@@ -1,6 +1,8 @@
 //! The next step that an image needs, from its configuration, its record and the version that is running.
 
-use schemas::BaseOsConfig;
+use std::collections::BTreeMap;
+
+use schemas::{BaseOsConfig, BaseOsHoldState};
 
 use crate::facts::{Configured, Facts, Running};
 use crate::policy::Policy;
@@ -28,6 +30,12 @@ pub(crate) enum Need {
     /// The next step is not known now, for this reason.
     Unknown(String),
 }
+
+/// Each known image with its configuration and the next step that it needs.
+pub(crate) type Needs = BTreeMap<String, (BaseOsConfig, Need)>;
+
+/// What BaseOsHold says of the current image: its state, `BlockedBy` and `Release`.
+pub(crate) type Words = (BaseOsHoldState, String, String);
 
 /// The next step that the image with this configuration needs.
 pub(crate) fn need(

@@ -103,9 +103,9 @@ impl Shell for BaseosShell {
 
     fn look(&mut self, state: &State, now: Moment) -> Event {
         let root = self.context.root();
-        let Configs { images: configs, sources, is_partial } = inputs::configs(root);
-        let contents = inputs::contents(root, &mut self.good_contents, &known_uuids(&configs, state));
         let settings = self.settings.current();
+        let Configs { images: configs, sources, outranked, is_partial } = inputs::configs(root, &settings);
+        let contents = inputs::contents(root, &mut self.good_contents, &known_uuids(&configs, state));
         let running = self.current.running(settings.baseos.current.as_ref(), root, now.boot_ms);
         let drain = self.requester.read(state.listen());
         let refused = inputs::refused(&configs);
@@ -113,6 +113,7 @@ impl Shell for BaseosShell {
         Event::Looked(Box::new(Facts {
             configs,
             sources,
+            outranked,
             is_partial,
             left_running: self.left_running(state),
             frozen: freeze(root, now.wall.timestamp()).map(|freeze| freeze.words),

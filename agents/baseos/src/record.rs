@@ -109,7 +109,7 @@ impl ActivationRecord {
     /// may have been edited by hand.
     pub(crate) fn within_limits(self) -> Self {
         let is_bare = |config: &BaseOsConfig| config.by.is_empty() && config.reason.is_empty();
-        let is_usable = |config: &BaseOsConfig| limits::refusal(config).is_none() && is_bare(config);
+        let is_usable = |config: &BaseOsConfig| config.refusal().is_none() && is_bare(config);
         let failed = self.failed.map(|failed| {
             let error = one_line(&failed.error, limits::MOST_REASON_BYTES);
             Failure { error, ..failed }
@@ -225,7 +225,7 @@ mod tests {
             base_os_version: format!("1{}", long(254)),
             ..BaseOsConfig::default()
         };
-        assert_eq!(crate::limits::refusal(&config(0)), None);
+        assert_eq!(config(0).refusal(), None);
         let mut record = ActivationRecord::new(&"b".repeat(128));
         for number in 0..40 {
             let config = config(number);

@@ -9,7 +9,8 @@ use runtime::shown_try::ShownTry;
 use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, SwState};
 
 use crate::facts::{Configured, Facts, Origin};
-use crate::need::{Need, cannot_tell, config_in_effect, need};
+use crate::lines::lines;
+use crate::need::{Need, Needs, Words, cannot_tell, config_in_effect, need};
 use crate::nodeagent::is_acting;
 use crate::policy::Policy;
 use crate::state::{Phase, State};
@@ -27,7 +28,12 @@ const SEE_CONTENT: &str = "volumemgr loads it: ebb topic get volumemgr/ContentTr
 pub(crate) fn show(next: &mut State, facts: &Facts, now: Moment, policy: Policy) {
     next.next_try = shown_next_try(next, now, policy);
     let needs = needs(next, facts, policy);
-    let hold = hold(next, facts, &needs);
+    let words = words(next, facts);
+    // Without the gate a release of the reboot must not be published again, also not with other lines.
+    let is_release = words.0 == BaseOsHoldState::Activated && !facts.drain.is_open();
+    let images =
+        if is_release { next.hold.images.clone() } else { lines(next, facts, &needs, &words, policy) };
+    let hold = BaseOsHold { images, ..hold(next, facts, &needs, words) };
     let is_same = hold.state == next.hold.state && hold.content_tree_uuid == next.hold.content_tree_uuid;
     let since = if is_same && !next.hold.since.is_zero() { next.hold.since } else { now.wall };
     next.hold = BaseOsHold { since, ..hold };
@@ -85,9 +91,6 @@ pub(crate) fn troubled(hold: &BaseOsHold, is_running: bool, error: &str) -> Opti
     }
 }
 
-/// Each known image with its configuration and the next step that it needs.
-type Needs = BTreeMap<String, (BaseOsConfig, Need)>;
-
 fn needs(next: &State, facts: &Facts, policy: Policy) -> Needs {
     let given = facts.configs.values().filter_map(Configured::given).cloned();
     // The image that an earlier boot activated is shown even if it is not wanted any more.
@@ -102,8 +105,7 @@ fn needs(next: &State, facts: &Facts, policy: Policy) -> Needs {
     .collect()
 }
 
-fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
-    let (state, blocked_by, release) = words(next, facts);
+fn hold(next: &State, facts: &Facts, needs: &Needs, (state, blocked_by, release): Words) -> BaseOsHold {
     let Origin { source, by, reason } = facts.origin(next.record.current_uuid().unwrap_or_default());
     let is_at_gate = next.phase == Phase::Deferred && next.obstacle.is_empty();
     let hold = BaseOsHold {
@@ -118,6 +120,7 @@ fn hold(next: &State, facts: &Facts, needs: &Needs) -> BaseOsHold {
         source,
         by,
         reason,
+        images: Vec::new(),
         boot_id: next.record.boot_id.clone(),
     };
     let hold = if next.phase == Phase::Idle { image_at_rest(hold, needs, facts) } else { hold };
@@ -153,8 +156,7 @@ fn image_at_rest(hold: BaseOsHold, needs: &Needs, facts: &Facts) -> BaseOsHold {
     BaseOsHold { content_tree_uuid, state, blocked_by, release, source, by, reason, ..hold }
 }
 
-/// The state, and the texts for `BlockedBy` and `Release`.
-fn words(next: &State, facts: &Facts) -> (BaseOsHoldState, String, String) {
+fn words(next: &State, facts: &Facts) -> Words {
     let none = String::new;
     match next.phase {
         Phase::Idle => (BaseOsHoldState::Idle, none(), none()),

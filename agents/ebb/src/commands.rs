@@ -1,10 +1,11 @@
-//! `ebb commands`: lists the last command of each source and operation with its state.
+//! `ebb commands`: lists the last command of each source and operation with its state, and the images that sources want.
 
+use anyhow::Context;
 use clap::Args;
 use device_op::facts::{Kind, all_kinds};
 use device_op::operation_files::OperationFiles;
-use pubsub::Root;
-use schemas::{CommandLine, CommandState, Operation, Source};
+use pubsub::{Persistence, Root, TopicKey, read_item};
+use schemas::{BaseOsHold, CommandLine, CommandState, ImageLine, Source, agent};
 use serde::Serialize;
 
 use crate::operator::OperatorFlags;
@@ -18,14 +19,17 @@ pub(crate) struct CommandsArguments {
 }
 
 /// One command of the list, also its JSON form.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Row {
     source: Source,
-    operation: Operation,
+    /// Name of the operation, or `update`.
+    operation: &'static str,
     counter: u32,
     state: State,
     reason: String,
+    /// UUID of the image of an update; null for an operation.
+    image: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -47,13 +51,33 @@ enum Untracked {
 
 pub(crate) fn run(arguments: &CommandsArguments) -> anyhow::Result<()> {
     let root = arguments.place.root()?;
-    let mut rows: Vec<Row> = all_kinds().filter_map(|kind| row(&root, kind)).collect();
-    rows.sort_by_key(|row| (row.source, row.operation));
+    let mut operations: Vec<_> = all_kinds().collect();
+    operations.sort_unstable();
+    let operations = operations.into_iter().filter_map(|kind| row(&root, kind));
+    let mut rows: Vec<Row> = operations.chain(images(&root)?).collect();
+    rows.sort_by_key(|row| row.source);
     if arguments.place.json {
         return screen::json(&rows);
     }
     screen::lines(render(&rows));
     Ok(())
+}
+
+/// The images that sources want, as baseos shows them.
+///
+/// # Errors
+/// Its file cannot be read.
+fn images(root: &Root) -> anyhow::Result<impl Iterator<Item = Row>> {
+    let hold = read_item::<BaseOsHold>(root, agent::BASEOSMGR, Persistence::Volatile, &TopicKey::global());
+    let row = |line: ImageLine| Row {
+        source: line.source,
+        operation: "update",
+        counter: line.retry_update_counter,
+        state: State::Known(line.state),
+        reason: line.reason,
+        image: Some(line.content_tree_uuid),
+    };
+    Ok(hold.context("cannot tell which images are wanted")?.unwrap_or_default().images.into_iter().map(row))
 }
 
 fn row(root: &Root, kind: Kind) -> Option<Row> {
@@ -62,14 +86,15 @@ fn row(root: &Root, kind: Kind) -> Option<Row> {
         Ok(files) => judge(&files, kind),
         Err(refusal) => {
             let (state, reason) = (State::Untracked(Untracked::Given), refusal.to_string());
-            Some(Row { source, operation, counter: 0, state, reason })
+            Some(Row { source, operation: operation.name(), counter: 0, state, reason, image: None })
         }
     }
 }
 
 fn judge(files: &OperationFiles, kind: Kind) -> Option<Row> {
     let (source, operation) = kind;
-    let row = |counter, state, reason| Row { source, operation, counter, state, reason };
+    let operation = operation.name();
+    let row = |counter, state, reason| Row { source, operation, counter, state, reason, image: None };
     let is_it = |line: &&CommandLine| (line.source, line.operation) == kind;
     let shown = files.shown.commands.iter().find(is_it).or_else(|| files.record.ended(kind));
     let known = shown.map(|line| row(line.counter, State::Known(line.state), line.reason.clone()));
@@ -89,14 +114,11 @@ fn render(rows: &[Row]) -> Vec<String> {
         return vec!["no command has been given yet".to_owned()];
     }
     let cells = |row: &Row| {
-        let Row { source, operation, counter, state, reason } = row;
-        [
-            source.to_string(),
-            operation.to_string(),
-            counter.to_string(),
-            word(*state).to_owned(),
-            reason.clone(),
-        ]
+        let Row { source, operation, counter, state, reason, image } = row;
+        let image = image.iter().map(|image| format!("image {image}"));
+        let why: Vec<_> = image.chain([reason.clone()]).filter(|text| !text.is_empty()).collect();
+        let (source, counter) = (source.to_string(), counter.to_string());
+        [source, (*operation).to_owned(), counter, word(*state).to_owned(), why.join(": ")]
     };
     table(&["SOURCE", "OPERATION", "COUNTER", "STATE", "WHY"], &rows.iter().map(cells).collect::<Vec<_>>())
 }
@@ -116,7 +138,7 @@ const fn word(state: State) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use schemas::DeviceOpsCmd;
+    use schemas::{DeviceOpsCmd, Operation};
 
     use super::*;
 
@@ -156,16 +178,25 @@ mod tests {
     fn the_list_is_a_table() {
         let row = Row {
             source: REBOOT.0,
-            operation: REBOOT.1,
+            operation: "reboot",
             counter: 1001,
             state: State::Known(CommandState::Recorded),
             reason: "give another counter".to_owned(),
+            image: None,
+        };
+        let image = Row {
+            operation: "update",
+            state: State::Known(CommandState::Waiting),
+            reason: "its content".to_owned(),
+            image: Some("6ba7".to_owned()),
+            ..row.clone()
         };
         assert_eq!(
-            render(&[row]),
+            render(&[row, image]),
             [
                 "SOURCE      OPERATION  COUNTER  STATE          WHY",
-                "controller  reboot     1001     only recorded  give another counter"
+                "controller  reboot     1001     only recorded  give another counter",
+                "controller  update     1001     waiting        image 6ba7: its content",
             ]
         );
         assert_eq!(render(&[]), ["no command has been given yet"]);

@@ -1,4 +1,4 @@
-//! `kubectl ebb cancel NODE…`: takes back what `reboot`, `shutdown` and `request` have commanded.
+//! `kubectl ebb cancel NODE…`: takes back what `reboot`, `shutdown`, `update` and `request` have commanded.
 
 use std::process::ExitCode;
 

@@ -7,14 +7,14 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::called::{PLUGIN_COMPLETE, called_as};
 use crate::cancel::CancelArguments;
-use crate::command::CommandArguments;
+use crate::command::{CommandArguments, UpdateArguments};
 use crate::cordon::CordonArguments;
 use crate::drain::DrainArguments;
 use crate::kubectl::nodes::NodeArguments;
 use crate::plan::PlanArguments;
 use crate::uncordon::UncordonArguments;
 
-/// Drains nodes as `kubectl drain` does, with a reason for every wait; reboots and shuts down the devices behind them.
+/// Drains nodes as `kubectl drain` does, with a reason for every wait; reboots, updates and shuts down the devices behind them.
 ///
 /// Other verbs about one device (its status, its poweroff) are typed there: `ebb status`.
 #[derive(Debug, Parser)]
@@ -46,10 +46,13 @@ pub enum Verb {
     /// Drain nodes, then stop the applications of their devices, which stay up; ebb on each device does it
     #[command(args_override_self = true)]
     Shutdown(CommandArguments),
+    /// Drain nodes, then have their devices activate an image and reboot into it; ebb on each device does it
+    #[command(args_override_self = true)]
+    Update(UpdateArguments),
     /// Have devices drain their nodes and keep them drained, for maintenance; ebb on each device does it
     #[command(args_override_self = true)]
     Request(CommandArguments),
-    /// Take back what `reboot`, `shutdown` and `request` have commanded
+    /// Take back what `reboot`, `shutdown`, `update` and `request` have commanded
     #[command(args_override_self = true)]
     Cancel(CancelArguments),
     /// Answer a TAB
@@ -66,6 +69,7 @@ impl Verb {
             Self::Cordon(cordon) => Some(&cordon.nodes),
             Self::Uncordon(uncordon) => Some(&uncordon.nodes),
             Self::Reboot(command) | Self::Shutdown(command) | Self::Request(command) => Some(&command.nodes),
+            Self::Update(update) => Some(&update.command.nodes),
             Self::Cancel(cancel) => Some(&cancel.nodes),
             Self::Complete(_) => None,
         }
@@ -87,7 +91,7 @@ pub const COMPLETE: &str = "__complete";
 const KUBECTL_VERBS: [&str; 4] = ["drain", "cordon", "uncordon", "plan"];
 
 /// Verbs of the plugin that command devices. `ebb` on a device has verbs of the same names, with rules of their own.
-const COMMANDING_VERBS: [&str; 4] = ["reboot", "shutdown", "request", "cancel"];
+const COMMANDING_VERBS: [&str; 5] = ["reboot", "shutdown", "update", "request", "cancel"];
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -47,6 +47,7 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         Ok(Verb::Uncordon(arguments)) => uncordon::run(&arguments),
         Ok(Verb::Reboot(arguments)) => command::run(NodeCommand::Reboot, &arguments),
         Ok(Verb::Shutdown(arguments)) => command::run(NodeCommand::Shutdown, &arguments),
+        Ok(Verb::Update(arguments)) => command::update(&arguments),
         Ok(Verb::Request(arguments)) => command::run(NodeCommand::Drain, &arguments),
         Ok(Verb::Cancel(arguments)) => cancel::run(&arguments),
         Ok(Verb::Complete(arguments)) => {

@@ -1,9 +1,9 @@
-//! Commands of source `cluster`: takes them from the annotations of our Node, publishes them for device-op and for our
-//! own drains, and answers on the Node.
+//! Commands of source `cluster`: takes them from the annotations of our Node, publishes them for device-op, for baseos
+//! and for our own drains, and answers on the Node.
 //!
-//! Nothing is queued: the files follow from what stands on the Node now, and the answer from what device-op and the
-//! drain say now. device-op alone keeps the counters, so a text that was carried out is not carried out again. The one
-//! thing that is kept here is which commands the Node was seen without (topic UncommandedNode).
+//! Nothing is queued: the files follow from what stands on the Node now, and the answer from what those three say
+//! now. device-op and baseos keep the counters, so a text that was carried out is not carried out again. The one thing
+//! that is kept here is which commands the Node was seen without (topic UncommandedNode).
 
 mod answering;
 mod decide;
@@ -21,8 +21,8 @@ use pubsub::{
 };
 use runtime::{AgentContext, clock, error_chain};
 use schemas::{
-    DeviceAction, DeviceOpStatus, DeviceOpsCmd, GoTime, NodeDrainRequest, Operation, SCHEMA_VERSION, Source,
-    UncommandedNode, agent, parse,
+    BaseOsConfig, BaseOsHold, DeviceAction, DeviceOpStatus, DeviceOpsCmd, GoTime, NodeDrainRequest,
+    Operation, SCHEMA_VERSION, Source, UncommandedNode, agent, parse,
 };
 use session::Phase;
 
@@ -30,7 +30,7 @@ use crate::link::Link;
 use crate::membership::Kept;
 use answering::Answering;
 pub(crate) use decide::OwnRequest;
-use decide::{Device, Known, Standing, operation};
+use decide::{Device, Known, OperationFiles, Standing, Taker, operation};
 use files::{Files, standing};
 
 /// How often the files are looked at although nothing has happened: somebody may have removed one, or the disk may have
@@ -41,7 +41,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Commanding {
     context: AgentContext,
-    files: Files<DeviceOpsCmd>,
+    operations: Files<DeviceOpsCmd>,
+    images: Files<BaseOsConfig>,
     requests: Files<NodeDrainRequest>,
     /// Opened when it is first asked for, which is after the first status: a slow disk must not keep that back.
     uncommanded: Option<Kept<UncommandedNode>>,
@@ -51,7 +52,7 @@ pub(crate) struct Commanding {
     recorded: BTreeMap<NodeCommand, u32>,
     /// Whether the counter of each command was recorded already when its file was published, or first seen.
     repeated: BTreeMap<NodeCommand, bool>,
-    device_op: Option<DeviceOp>,
+    takers: Option<Takers>,
     answering: Answering,
     /// The answer that was worked out last.
     last: Option<CommandAnswer>,
@@ -61,17 +62,18 @@ pub(crate) struct Commanding {
     trouble: Option<String>,
     /// What the files and the answer follow from, as it was looked at last.
     looked_at: Option<Around>,
-    /// device-op has said something since.
+    /// device-op or baseos has said something since.
     has_heard: bool,
     /// When to look again although nothing has happened.
     again: Moment,
 }
 
-/// What device-op says; followed only while commands of the cluster count.
+/// What device-op and baseos say; followed only while commands of the cluster count.
 #[derive(Debug)]
-struct DeviceOp {
-    status: Subscription<DeviceOpStatus>,
+struct Takers {
+    device_op: Subscription<DeviceOpStatus>,
     counters: PathWatch,
+    baseos: Subscription<BaseOsHold>,
 }
 
 /// What the rest of zedkube knows.
@@ -94,13 +96,14 @@ impl Commanding {
     pub(crate) fn new(context: &AgentContext, link: Link) -> Self {
         Self {
             context: context.clone(),
-            files: Files::new(context),
+            operations: Files::new(context),
+            images: Files::new(context),
             requests: Files::new(context),
             uncommanded: None,
             seen_without: UncommandedNode::default(),
             recorded: BTreeMap::new(),
             repeated: BTreeMap::new(),
-            device_op: None,
+            takers: None,
             answering: Answering::start(link),
             last: None,
             came: Vec::new(),
@@ -111,20 +114,21 @@ impl Commanding {
         }
     }
 
-    /// Waits until device-op says something new. Cancel-safe.
+    /// Waits until device-op or baseos says something new. Cancel-safe.
     pub(crate) async fn changed(&mut self) {
-        match &mut self.device_op {
+        match &mut self.takers {
             None => std::future::pending().await,
-            Some(DeviceOp { status, counters }) => tokio::select! {
-                () = status.changed() => {}
+            Some(Takers { device_op, counters, baseos }) => tokio::select! {
+                () = device_op.changed() => {}
                 () = counters.changed() => {}
+                () = baseos.changed() => {}
             },
         }
         self.has_heard = true;
     }
 
-    /// Brings the files, and the answer on the Node, up to date if the Node, the setting, the drain, nodeagent or
-    /// device-op says something else than before. Returns when this has to be called again.
+    /// Brings the files, and the answer on the Node, up to date if the Node, the setting, the drain, nodeagent,
+    /// device-op or baseos says something else than before. Returns when this has to be called again.
     pub(crate) fn turn(&mut self, around: Around, now: Moment) -> Moment {
         let is_news = std::mem::take(&mut self.has_heard) || self.looked_at.as_ref() != Some(&around);
         if is_news || self.again <= now {
@@ -135,7 +139,7 @@ impl Commanding {
     }
 
     fn look(&mut self, around: &Around, now: Moment) -> Moment {
-        self.follow_device_op(around.is_on);
+        self.follow_takers(around.is_on);
         if around.is_on {
             self.read_recorded();
         }
@@ -153,15 +157,16 @@ impl Commanding {
         self.answer(node, around, now).min(files_at)
     }
 
-    fn follow_device_op(&mut self, is_on: bool) {
-        let root = self.context.root();
+    fn follow_takers(&mut self, is_on: bool) {
+        let (root, volatile) = (self.context.root(), Persistence::Volatile);
         if !is_on {
-            self.device_op = None;
-        } else if self.device_op.is_none() {
+            self.takers = None;
+        } else if self.takers.is_none() {
             let counters = NodeCommand::ALL.into_iter().filter_map(operation);
-            self.device_op = Some(DeviceOp {
-                status: Subscription::open(root, agent::ZEDAGENT, Persistence::Volatile),
+            self.takers = Some(Takers {
+                device_op: Subscription::open(root, agent::ZEDAGENT, volatile),
                 counters: PathWatch::new(counters.map(|operation| root.join(counter_file(operation)))),
+                baseos: Subscription::open(root, agent::BASEOSMGR, volatile),
             });
         }
     }
@@ -224,7 +229,7 @@ impl Commanding {
     /// Publishes what follows from the Node's annotations.
     fn command(&mut self, around: &Around) -> Result<(), PublishError> {
         let is_seen = around.is_on && around.node.is_some();
-        if self.files.open(is_seen)? {
+        if self.operations.open(is_seen)? {
             for command in NodeCommand::ALL {
                 if let Some(operation) = operation(command) {
                     self.command_operation(command, operation, around)?;
@@ -232,9 +237,13 @@ impl Commanding {
             }
         }
         let node = around.node.as_ref().filter(|_| around.is_on);
-        let is_drain_commanded = node.is_some_and(|node| node.view.is_drain_commanded);
-        if self.requests.open(is_drain_commanded)? {
-            let present = self.requests.get(&TopicKey::global()).map(|request| request.context.clone());
+        let is_given = |command| node.is_some_and(|node| node.commands.of_kind(command).is_some());
+        if self.images.open(is_given(NodeCommand::Update))? {
+            let image = decide::image(&self.known(NodeCommand::Update, around), self.images.first());
+            self.images.want(image.as_ref())?;
+        }
+        if self.requests.open(is_given(NodeCommand::Drain))? {
+            let present = self.requests.first().map(|request| request.context.clone());
             let text = decide::request(&self.known(NodeCommand::Drain, around), present.as_deref());
             self.requests.request(text)?;
         }
@@ -247,29 +256,24 @@ impl Commanding {
         operation: Operation,
         around: &Around,
     ) -> Result<(), PublishError> {
-        let known = self.known(command, around);
-        let file = decide::file(&known);
-        if file != known.file || !self.repeated.contains_key(&command) {
-            let is_repeated = |file: Standing| file.is_wanted && known.recorded == Some(file.counter);
+        let (known, files) = (self.known(command, around), self.files_of(command, operation));
+        let file = decide::file(&known, files);
+        if file != files.file || !self.repeated.contains_key(&command) {
+            let is_repeated = |file: Standing| file.is_wanted && files.recorded == Some(file.counter);
             self.repeated.insert(command, file.is_some_and(is_repeated));
         }
         let text = known.text().unwrap_or_default();
-        file.map_or(Ok(()), |file| self.files.command(operation, file, text))
+        file.map_or(Ok(()), |file| self.operations.command(operation, file, text))
     }
 
     /// Works the answer out, and has it written if the Node shows another one.
     fn answer(&mut self, node: &NodeFacts, around: &Around, now: Moment) -> Moment {
         let shown = node.commands.answer();
         let last = self.last.take().or_else(|| shown.clone());
-        let status = self.device_op.as_ref().and_then(|device_op| device_op.status.get(&TopicKey::global()));
-        let device = Device {
-            status: status.filter(|status| status.boot_id == self.context.boot_id()),
-            action: around.action.as_ref(),
-            phase: &around.phase,
-            request: around.request.as_ref(),
-            last: last.as_ref(),
-        };
-        let answers = NodeCommand::ALL.map(|command| decide::answer(&self.known(command, around), &device));
+        let device = Device { action: around.action.as_ref(), phase: &around.phase, last: last.as_ref() };
+        let answers = NodeCommand::ALL.map(|command| {
+            decide::answer(&self.known(command, around), &self.taker(command, around), &device)
+        });
         self.came = decide::in_order(&self.came, &node.commands.given, last.as_ref());
         let answer = decide::shown(answers.into_iter().flatten(), &self.came).map(|answer| {
             let same = last.as_ref().filter(|last| answer.tells_the_same(last));
@@ -285,13 +289,37 @@ impl Commanding {
     fn known<'a>(&self, command: NodeCommand, around: &'a Around) -> Known<'a> {
         let of_node =
             |node: &'a NodeFacts| (command.counter(&node.view.uid, ""), node.commands.of_kind(command));
-        let key = operation(command).map(TopicKey::of_operation);
         Known {
             command,
             is_on: around.is_on,
             node: around.node.as_ref().map(of_node),
             is_seen_without: self.seen_without.commands.contains(command.name()),
-            file: key.and_then(|key| self.files.get(&key)).map(standing),
+        }
+    }
+
+    /// Who carries a command out, with what they say in this boot.
+    fn taker<'a>(&'a self, command: NodeCommand, around: &'a Around) -> Taker<'a> {
+        let (takers, key) = (self.takers.as_ref(), TopicKey::global());
+        let boot_id = self.context.boot_id();
+        let of_device_op = |operation| {
+            let status = takers.and_then(|takers| takers.device_op.get(&key));
+            let status = status.filter(|status| status.boot_id == boot_id);
+            Taker::DeviceOp(operation, self.files_of(command, operation), status)
+        };
+        match command {
+            NodeCommand::Reboot => of_device_op(Operation::Reboot),
+            NodeCommand::Shutdown => of_device_op(Operation::Shutdown),
+            NodeCommand::Update => {
+                let hold = takers.and_then(|takers| takers.baseos.get(&key));
+                Taker::Baseos(hold.filter(|hold| hold.boot_id == boot_id))
+            }
+            NodeCommand::Drain => Taker::Drain(around.request.as_ref()),
+        }
+    }
+
+    fn files_of(&self, command: NodeCommand, operation: Operation) -> OperationFiles {
+        OperationFiles {
+            file: self.operations.get(&TopicKey::of_operation(operation)).map(standing),
             recorded: self.recorded.get(&command).copied(),
             is_repeated: self.repeated.get(&command).is_some_and(|is_repeated| *is_repeated),
         }

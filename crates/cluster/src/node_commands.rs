@@ -1,8 +1,9 @@
 //! Commands that the cluster gives to a device: annotations of its Node, and zedkube's answer beside them.
 //!
-//! A person or a program writes any text into `ebb.dev/reboot`, `ebb.dev/shutdown` or `ebb.dev/drain` of a Node; a new text
-//! is a new command, as with `kubectl rollout restart`, and a text that is removed takes its command back. zedkube answers
-//! in `ebb.dev/state`. `packaging/kubernetes/ebb-commands.yaml` restricts who may write these annotations.
+//! A person or a program writes any text into `ebb.dev/reboot`, `ebb.dev/shutdown` or `ebb.dev/drain` of a Node, or an
+//! [`UpdateText`] into `ebb.dev/update`; a new text is a new command, as with `kubectl rollout restart`, and a text that is
+//! removed takes its command back. zedkube answers in `ebb.dev/state`. `packaging/kubernetes/ebb-commands.yaml` restricts
+//! who may write these annotations.
 
 use std::collections::BTreeMap;
 
@@ -32,19 +33,22 @@ pub enum NodeCommand {
     Reboot,
     /// Stop what runs on the device, once its node is drained.
     Shutdown,
+    /// Activate an image and reboot the device into it, once its node is drained. The text is an [`UpdateText`].
+    Update,
     /// Drain the node, and keep it drained for as long as the text stands, over boots too.
     Drain,
 }
 
 impl NodeCommand {
     /// All commands.
-    pub const ALL: [Self; 3] = [Self::Reboot, Self::Shutdown, Self::Drain];
+    pub const ALL: [Self; 4] = [Self::Reboot, Self::Shutdown, Self::Update, Self::Drain];
 
     /// The command's word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reboot => "reboot",
             Self::Shutdown => "shutdown",
+            Self::Update => "update",
             Self::Drain => "drain",
         }
     }
@@ -54,6 +58,7 @@ impl NodeCommand {
         match self {
             Self::Reboot => "ebb.dev/reboot",
             Self::Shutdown => "ebb.dev/shutdown",
+            Self::Update => "ebb.dev/update",
             Self::Drain => "ebb.dev/drain",
         }
     }
@@ -66,6 +71,40 @@ impl NodeCommand {
         let whole = [node_uid, self.key(), text].join("\0");
         let digest = digest(&SHA256, whole.as_bytes());
         digest.as_ref().iter().take(4).fold(0, |counter, byte| counter << 8 | u32::from(*byte))
+    }
+}
+
+/// The text of [`NodeCommand::Update`], as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateText {
+    /// UUID of the image: of its content tree, as EVE says.
+    pub image: String,
+    /// Version of the image, as it reports itself when it runs.
+    pub version: String,
+    /// Reason, for people. Another reason makes another command, which allows another try of the same image.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+impl UpdateText {
+    /// Reads the text of a command.
+    ///
+    /// # Errors
+    /// It is no such JSON; the words say why, and what is accepted.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| {
+            format!(
+                "the text of annotation {} is refused: {error}; accepted: such as \
+                 {{\"image\":\"6ba7b810-9dad-11d1-80b4-000000000002\",\"version\":\"16.0.1\",\"reason\":\"…\"}}",
+                NodeCommand::Update.key()
+            )
+        })
+    }
+
+    /// The text of the annotation.
+    pub fn to_text(&self) -> String {
+        json!(self).to_string()
     }
 }
 

@@ -225,6 +225,8 @@ struct Annotations {
     reboot: Option<String>,
     #[serde(rename = "ebb.dev/shutdown")]
     shutdown: Option<String>,
+    #[serde(rename = "ebb.dev/update")]
+    update: Option<String>,
     #[serde(rename = "ebb.dev/drain")]
     drain: Option<String>,
     #[serde(rename = "ebb.dev/state")]
@@ -246,6 +248,7 @@ pub(crate) fn needed_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Res
         (SLOTS_GROUP, annotations.slots_group),
         (NodeCommand::Reboot.key(), annotations.reboot),
         (NodeCommand::Shutdown.key(), annotations.shutdown),
+        (NodeCommand::Update.key(), annotations.update),
         (NodeCommand::Drain.key(), annotations.drain),
         (STATE, annotations.state),
     ];

@@ -11,7 +11,7 @@ use runtime::settings::Retry;
 use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainRequester, DrainStatus,
-    Member, Operation,
+    Member, Operation, Source,
 };
 
 use super::*;
@@ -29,6 +29,7 @@ pub(super) struct Sim {
     turning: SimLoop<BaseOs>,
     pub(super) boot_id: String,
     pub(super) configs: BTreeMap<String, Configured>,
+    pub(super) outranked: Vec<(Source, BaseOsConfig)>,
     pub(super) contents: BTreeMap<String, Content>,
     pub(super) running: Running,
     pub(super) record: SimRecord<ActivationRecord>,
@@ -103,6 +104,7 @@ impl Sim {
             turning: SimLoop::begin(state, Policy { retry, dry_run: false, can_activate: true }),
             boot_id: "boot-1".to_owned(),
             configs: BTreeMap::new(),
+            outranked: Vec::new(),
             contents: [A, B].map(|uuid| (uuid.to_owned(), Content::LOADED)).into(),
             running: Running::Version("old".to_owned()),
             record: SimRecord::none(),
@@ -253,6 +255,7 @@ impl SimAgent for Sim {
             contents: self.contents.clone(),
             running: self.running.clone(),
             sources: BTreeMap::new(),
+            outranked: self.outranked.clone(),
             left_running: self.left_running,
             frozen: self.frozen.clone(),
             drain,

@@ -4,11 +4,11 @@ use runtime::agent_state::NOT_TAKEN_LIMIT_MS;
 use runtime::settings::Retry;
 use runtime::testing::SimAgent;
 use schemas::{
-    ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainStatus,
-    Member, SwState,
+    ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, CommandState, DeviceAction, DeviceActionState,
+    DrainStatus, ImageLine, Member, Source, SwState,
 };
 
-use super::sim::{A, B, RETRY_MS, Sim, TIMEOUT_MS, config, version_of};
+use super::sim::{A, B, RETRY_MS, Sim, TIMEOUT_MS, config, short, version_of};
 use super::*;
 use crate::facts::{Content, Running};
 
@@ -391,6 +391,91 @@ fn an_absent_configuration_of_an_earlier_boot_is_not_reverted() {
     assert!(sim.zedkube.request.is_some());
     sim.want(BaseOsConfig { activate: false, ..config(A, 1) });
     assert_eq!(sim.zedkube.request, None);
+}
+
+/// The controller wants the image that runs, and another source wants another one. After each boot their files come back
+/// one after the other, some of them before baseos looks. The controller gets its image back, and that is all.
+#[test]
+fn two_sources_that_want_different_images_do_not_take_turns_for_ever() {
+    for (order, early) in [([A, B], 0), ([A, B], 1), ([A, B], 2), ([B, A], 0), ([B, A], 1)] {
+        let mut sim = Sim::new();
+        sim.running = version(A);
+        sim.want(config(A, 1));
+        sim.want(config(B, 1));
+        let mut booted = Vec::new();
+        for boot in 2..8 {
+            sim.answer(DrainStatus::Complete);
+            if sim.command.is_some() {
+                sim.end(Ok(()));
+            }
+            if sim.hold.state == BaseOsHoldState::Activated {
+                let uuid = sim.hold.content_tree_uuid.clone();
+                booted.push(short(&uuid).to_owned());
+                sim.running = version(&uuid);
+            }
+            sim.power_cycle(&format!("boot-{boot}"));
+            for (count, uuid) in order.into_iter().enumerate() {
+                if count == early {
+                    sim.run();
+                }
+                sim.configs.insert(uuid.to_owned(), Configured::Given(config(uuid, 1)));
+            }
+            sim.run();
+        }
+        assert!(booted.len() <= 3, "{booted:?} {order:?} {early}");
+    }
+}
+
+/// Each source is told how far its image is: the controller wants `a`, and the cluster wants `b` and also `a`.
+#[test]
+fn each_source_is_told_how_far_its_image_is() {
+    use CommandState::{Done, Failed, HandedOver, Waiting};
+    let mut sim = Sim::new();
+    let told = |sim: &Sim| {
+        let line =
+            |line: &ImageLine| (short(&line.content_tree_uuid).to_owned(), line.state, line.reason.clone());
+        sim.hold.images.iter().map(line).collect::<Vec<_>>()
+    };
+    let line = |image: &str, state, reason: &str| (image.to_owned(), state, reason.to_owned());
+    let behind = format!("image {A} comes first");
+    let outranked = "source controller configures the same image, and comes first";
+    sim.contents.remove(B);
+    sim.outranked = vec![(Source::Cluster, config(A, 7))];
+    sim.want(config(A, 1));
+    sim.want(config(B, 1));
+    let (blocked, content) = (sim.hold.blocked_by.clone(), "volumemgr knows nothing of its content");
+    assert!(!blocked.is_empty());
+    assert_eq!(
+        told(&sim),
+        [line("a", Waiting, &blocked), line("b", Waiting, content), line("a", Waiting, outranked)]
+    );
+    assert_eq!(sim.hold.images.iter().map(|line| line.retry_update_counter).collect::<Vec<_>>(), [1, 1, 7]);
+    sim.contents.insert(B.to_owned(), Content::LOADED);
+    sim.answer(DrainStatus::Complete);
+    let release = sim.hold.release.clone();
+    assert_eq!(told(&sim)[..2], [line("a", HandedOver, &release), line("b", Waiting, &behind)]);
+    sim.end(Err("no space"));
+    let failed = "no space; a new RetryUpdateCounter allows another try";
+    assert_eq!(told(&sim)[0], line("a", Failed, failed));
+    sim.remove(B);
+    sim.want(config(A, 2));
+    sim.answer(DrainStatus::Complete);
+    sim.end(Ok(()));
+    assert_eq!(told(&sim)[0], line("a", HandedOver, &sim.hold.release.clone()));
+    sim.boot("boot-2", version(A));
+    sim.want(config(A, 2));
+    assert_eq!(told(&sim), [line("a", Done, ""), line("a", Done, "")]);
+    // Another image replaces it, and it is not taken up again.
+    sim.outranked.clear();
+    sim.want(config(B, 1));
+    sim.answer(DrainStatus::Complete);
+    sim.end(Ok(()));
+    sim.boot("boot-3", version(B));
+    sim.want(config(A, 2));
+    let replaced = "another image was activated after this one; a new RetryUpdateCounter activates it";
+    assert_eq!(told(&sim), [line("a", Failed, replaced)]);
+    sim.want(BaseOsConfig { activate: false, ..config(A, 2) });
+    assert_eq!(told(&sim), []);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use pubsub::TopicKey;
 use runtime::testing::{Holder, until};
-use schemas::{BaseOsHold, BaseOsHoldState, DrainStatus, agent};
+use schemas::{BaseOsHold, BaseOsHoldState, DrainStatus, Source, agent};
 
 use crate::tests::{Device, UUID};
 
@@ -87,10 +87,12 @@ async fn nothing_begins_during_a_freeze() {
 }
 
 /// The operator's configuration counts before the controller's, and the controller's before the cluster's. Only a person
-/// has a name and a reason.
+/// has a name, and only a person and the cluster have a reason. The cluster's does not count at all if it may not command.
 #[tokio::test]
 async fn the_same_image_of_several_sources() {
-    let mut device = Device::with(&[ACTIVATE, ("baseos.current", r#"["echo", "1.0"]"#)]);
+    let current = ("baseos.current", r#"["echo", "1.0"]"#);
+    let mut device = Device::with(&[ACTIVATE, current]);
+    device.write("etc/ebb/ebb.toml", "commands.from-cluster = true\n");
     for publisher in [agent::ZEDKUBE, agent::ZEDAGENT, agent::CONTROLLER] {
         device.want(publisher, 1, false);
     }
@@ -98,6 +100,8 @@ async fn the_same_image_of_several_sources() {
     device.want("ebb", 1, true);
     let held = device.until_hold(Deferred).await;
     let origin = |held: BaseOsHold| (held.source.name(), held.by, held.reason);
+    let lines = |held: &BaseOsHold| held.images.iter().map(|line| line.source.name()).collect::<Vec<_>>();
+    assert_eq!(lines(&held), ["person"]);
     assert_eq!(origin(held), ("person", "alice".to_owned(), "fan swap".to_owned()));
     device.drain(DrainStatus::Unknown).await;
     device.want("ebb", 1, false);
@@ -106,8 +110,18 @@ async fn the_same_image_of_several_sources() {
     std::fs::remove_file(device.path(&format!("run/ebb/BaseOsConfig/{UUID}.json"))).unwrap();
     let none = String::new;
     assert_eq!(origin(device.until_hold(Deferred).await), ("controller", none(), none()));
-    std::fs::remove_file(device.path(&format!("run/controller/BaseOsConfig/{UUID}.json"))).unwrap();
-    device.until_hold(Idle).await;
+    device.want(agent::ZEDKUBE, 1, true);
+    let both = |hold: Option<&BaseOsHold>| hold.is_some_and(|hold| lines(hold) == ["controller", "cluster"]);
+    until(&mut device.hold, &TopicKey::global(), both).await;
+    for publisher in [agent::ZEDAGENT, agent::CONTROLLER] {
+        std::fs::remove_file(device.path(&format!("run/{publisher}/BaseOsConfig/{UUID}.json"))).unwrap();
+    }
+    let of_cluster = |hold: Option<&BaseOsHold>| hold.is_some_and(|hold| hold.source == Source::Cluster);
+    let held = until(&mut device.hold, &TopicKey::global(), of_cluster).await.unwrap();
+    assert_eq!(origin(held), ("cluster", none(), "fan swap".to_owned()));
+    device.write("etc/ebb/ebb.toml", "commands.from-cluster = false\n");
+    let held = device.until_hold(Idle).await;
+    assert_eq!(lines(&held), [""; 0]);
     device.stop().await;
 }
 

@@ -1,7 +1,7 @@
-//! `kubectl ebb reboot`, `shutdown` and `cancel`, which only the plugin has.
+//! `kubectl ebb reboot`, `shutdown`, `update` and `cancel`, which only the plugin has.
 
 use anyhow::{Context, Result};
-use cluster::node_commands::NodeCommand;
+use cluster::node_commands::{NodeCommand, UpdateText};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -96,6 +96,21 @@ async fn commands_are_given_once_and_taken_back() -> Result<()> {
     assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (1, out, err));
     let left = [("edge-a", REBOOT), ("edge-a", "ebb.dev/shutdown"), ("edge-b", REBOOT)];
     assert_eq!(left.map(|(node, key)| site.annotation(node, key).is_empty()), [true, true, false]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_update_names_its_image() -> Result<()> {
+    let site = Site::passive()?;
+    let said = site.plugin("update edge-a --image 2.0 --version 2.0").await?;
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("invalid value '2.0' for '--image <UUID>'"), "{said:?}");
+    let image = "6ba7b810-9dad-11d1-80b4-000000000002";
+    let said = site.plugin(&format!("update edge-a --image {image} --version 2.0 --reason kernel")).await?;
+    assert_eq!((said.code, said.out.as_str()), (0, "node/edge-a update commanded\n"));
+    let text = UpdateText::parse(&site.annotation("edge-a", "ebb.dev/update")).map_err(anyhow::Error::msg)?;
+    assert_eq!((text.image.as_str(), text.version.as_str()), (image, "2.0"));
+    assert!(text.reason.ends_with(": kernel"), "{text:?}");
     Ok(())
 }
 

@@ -47,6 +47,7 @@ impl Goal {
         match self {
             Self::Done(NodeCommand::Reboot, _) => "rebooted",
             Self::Done(NodeCommand::Shutdown, _) => "shut down",
+            Self::Done(NodeCommand::Update, _) => "updated",
             Self::Done(NodeCommand::Drain, _) => "drained",
             Self::TakenBack => "released from its command",
         }

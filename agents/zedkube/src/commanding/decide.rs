@@ -1,11 +1,15 @@
-//! What follows from a command on the Node: the command file for device-op, the request for a drain, and the answer.
-//! Pure.
+//! What follows from a command on the Node: the command file for device-op, the image for baseos, the request for a
+//! drain, and the answer. Pure.
 
-use cluster::node_commands::{AnswerState, CommandAnswer, GivenCommand, NodeCommand};
+use cluster::node_commands::{
+    AnswerState, CommandAnswer, GivenCommand, LONGEST_TEXT, NodeCommand, UpdateText,
+};
 use schemas::{
-    CommandLine, CommandState, DeviceAction, DeviceActionState, DeviceOpStatus, Operation, Outcome, Source,
+    BaseOsConfig, BaseOsHold, CommandLine, CommandState, DeviceAction, DeviceActionState, DeviceOpStatus,
+    Operation, Outcome, Source,
 };
 use session::{Answer, Phase};
+use text::one_line;
 
 /// Reason shown while the setting `commands.from-cluster` is off.
 const OFF: &str =
@@ -15,9 +19,14 @@ const OFF: &str =
 const NO_FIRST_COUNTER: &str =
     "device-op on the device has not yet recorded the counter before this one; does it run? (`ebb status`)";
 
-/// Reason shown while device-op says nothing.
-const SILENT: &str =
-    "device-op on the device has not taken the command yet (`ebb status` there says whether it runs)";
+/// Reason shown while the one who carries the command out says nothing.
+fn silent(taker: &Taker<'_>) -> String {
+    let agent = if matches!(taker, Taker::Baseos(_)) { "baseos" } else { "device-op" };
+    format!("{agent} on the device has not taken the command yet (`ebb status` there says whether it runs)")
+}
+
+/// Reason shown for a command that was taken back when nodeagent was past the point of no return.
+const TOO_LATE: &str = "too late to take it back: the device is going down";
 
 /// Reason shown for a text that stood already when the Node was first seen.
 fn may_be_old(command: NodeCommand) -> String {
@@ -37,12 +46,12 @@ fn repeated(command: NodeCommand) -> String {
     )
 }
 
-/// The operation of device-op that a command asks for; a drain is none.
+/// The operation of device-op that a command asks for; a drain and an update are none.
 pub(super) const fn operation(command: NodeCommand) -> Option<Operation> {
     match command {
         NodeCommand::Reboot => Some(Operation::Reboot),
         NodeCommand::Shutdown => Some(Operation::Shutdown),
-        NodeCommand::Drain => None,
+        NodeCommand::Update | NodeCommand::Drain => None,
     }
 }
 
@@ -54,7 +63,7 @@ pub(super) struct Standing {
     pub(super) is_wanted: bool,
 }
 
-/// Everything that is known of one command.
+/// What is known of a command, whichever it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'a> {
     pub(super) command: NodeCommand,
@@ -64,7 +73,12 @@ pub(super) struct Known<'a> {
     pub(super) node: Option<(u32, Option<&'a GivenCommand>)>,
     /// Our Node was seen without this command.
     pub(super) is_seen_without: bool,
-    /// The file as published last.
+}
+
+/// The files of an operation of device-op.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OperationFiles {
+    /// The command file as published last.
     pub(super) file: Option<Standing>,
     /// The counter that device-op has recorded.
     pub(super) recorded: Option<u32>,
@@ -72,17 +86,22 @@ pub(super) struct Known<'a> {
     pub(super) is_repeated: bool,
 }
 
-/// What the agents on the device say.
+/// Who carries a command out, and what they say of it in this boot.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Taker<'a> {
+    DeviceOp(Operation, OperationFiles, Option<&'a DeviceOpStatus>),
+    Baseos(Option<&'a BaseOsHold>),
+    /// Our own drain, with our request for it.
+    Drain(Option<&'a OwnRequest>),
+}
+
+/// How far the device is, whoever has commanded it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Device<'a> {
-    /// device-op, in this boot.
-    pub(super) status: Option<&'a DeviceOpStatus>,
     /// nodeagent, in this boot.
     pub(super) action: Option<&'a DeviceAction>,
     /// Phase of the drain.
     pub(super) phase: &'a Phase,
-    /// Our own request for a drain.
-    pub(super) request: Option<&'a OwnRequest>,
     /// The answer before this one.
     pub(super) last: Option<&'a CommandAnswer>,
 }
@@ -102,31 +121,55 @@ pub(crate) struct OwnRequest {
     pub(crate) reason: String,
 }
 
+/// What device-op or baseos says of a command.
+struct Said<'a> {
+    counter: u32,
+    state: CommandState,
+    reason: &'a str,
+    /// The drain is for this command.
+    is_served: bool,
+    /// nodeagent is past the point of no return with it.
+    is_acting: bool,
+}
+
 impl<'a> Known<'a> {
     /// The text of the command, on one line, if it stands and is accepted.
     pub(super) fn text(&self) -> Option<&'a str> {
         let (_, given) = self.node?;
         given?.text.as_deref().ok()
     }
+
+    /// What has to be published for the command: what follows from its text and counter if it stands and counts, and
+    /// `present` while our Node is not seen.
+    fn published<T>(&self, present: Option<T>, of: impl FnOnce(&'a str, u32) -> Option<T>) -> Option<T> {
+        match self.node {
+            _ if !self.is_on => None,
+            None => present,
+            Some((_, given)) => {
+                let given = given.filter(|_| self.is_seen_without)?;
+                of(given.text.as_deref().ok()?, given.counter)
+            }
+        }
+    }
 }
 
-/// The file that has to be published; `None` for none.
-pub(super) fn file(known: &Known<'_>) -> Option<Standing> {
+/// The command file that has to be published; `None` for none.
+pub(super) fn file(known: &Known<'_>, files: OperationFiles) -> Option<Standing> {
     let taken_back = |standing: Standing| Standing { is_wanted: false, ..standing };
     if !known.is_on {
-        return known.file.map(taken_back);
+        return files.file.map(taken_back);
     }
-    if is_unrecorded(known) {
-        return known.file;
+    if is_unrecorded(files) {
+        return files.file;
     }
-    let Some((no_text, given)) = known.node else { return known.file };
+    let Some((no_text, given)) = known.node else { return files.file };
     match given {
         Some(GivenCommand { counter, text: Ok(_), .. }) => {
             Some(Standing { counter: *counter, is_wanted: known.is_seen_without })
         }
         // The counter stays, so that the same text is no new command if it comes again.
         Some(GivenCommand { text: Err(_), .. }) | None => {
-            let counter = known.file.map(|file| file.counter).or(known.recorded).unwrap_or(no_text);
+            let counter = files.file.map(|file| file.counter).or(files.recorded).unwrap_or(no_text);
             Some(Standing { counter, is_wanted: false })
         }
     }
@@ -134,31 +177,52 @@ pub(super) fn file(known: &Known<'_>) -> Option<Standing> {
 
 /// The text of the request for a drain that has to stand; `None` for none. `present` is the text of the one that stands.
 pub(super) fn request<'a>(known: &Known<'a>, present: Option<&'a str>) -> Option<&'a str> {
-    match known.node {
-        _ if !known.is_on => None,
-        None => present,
-        Some(_) => known.text().filter(|_| known.is_seen_without),
-    }
+    known.published(present, |text, _| Some(text))
+}
+
+/// The image that has to be wanted; `None` for none. `present` is the one that is.
+pub(super) fn image(known: &Known<'_>, present: Option<&BaseOsConfig>) -> Option<BaseOsConfig> {
+    known.published(present.cloned(), |text, counter| config(text, counter).ok())
+}
+
+/// The image that a text wants.
+///
+/// # Errors
+/// The text is refused; the words say why.
+fn config(text: &str, counter: u32) -> Result<BaseOsConfig, String> {
+    let UpdateText { image, version, reason } = UpdateText::parse(text)?;
+    let config = BaseOsConfig {
+        base_os_version: version,
+        // As the controller writes it: the same image of two sources is one image.
+        content_tree_uuid: image.to_lowercase(),
+        retry_update_counter: counter,
+        activate: true,
+        by: String::new(),
+        reason: one_line(&reason, LONGEST_TEXT),
+    };
+    let refusal = config.refusal();
+    let key = NodeCommand::Update.key();
+    refusal.map_or(Ok(config), |why| Err(format!("the text of annotation {key} is refused: {why}")))
 }
 
 /// True while device-op has not recorded the counter of a file that asks for nothing. The next command has to wait:
 /// device-op carries a command out only if it knows a counter before it.
-fn is_unrecorded(known: &Known<'_>) -> bool {
-    known.file.is_some_and(|file| !file.is_wanted && known.recorded != Some(file.counter))
+fn is_unrecorded(files: OperationFiles) -> bool {
+    files.file.is_some_and(|file| !file.is_wanted && files.recorded != Some(file.counter))
 }
 
 /// How far the command is; `None` if it does not stand.
-pub(super) fn answer(known: &Known<'_>, device: &Device<'_>) -> Option<CommandAnswer> {
+pub(super) fn answer(known: &Known<'_>, taker: &Taker<'_>, device: &Device<'_>) -> Option<CommandAnswer> {
     let Known { command, .. } = *known;
     let (_, given) = known.node?;
-    let Some(given) = given else { return too_late(known, device) };
+    let Some(given) = given else { return too_late(command, taker, device) };
     let answer = |state, reason: &str| Some(CommandAnswer::new(command, given.counter, state, reason));
     let text = match &given.text {
         Ok(text) => text,
         Err(why) => return answer(AnswerState::Failed, why),
     };
-    if let Some(line) = line(command, device).filter(|line| line.counter == given.counter) {
-        let (state, reason) = of_line(line, device);
+    if let Some(said) = said(taker, device, Some(given.counter)) {
+        let (state, reason) = in_words(&said, device);
         return answer(state, reason);
     }
     if !known.is_on {
@@ -167,26 +231,39 @@ pub(super) fn answer(known: &Known<'_>, device: &Device<'_>) -> Option<CommandAn
     if !known.is_seen_without {
         return answer(AnswerState::Recorded, &may_be_old(command));
     }
-    if operation(command).is_none() {
-        let (state, reason) = of_request(text, device);
-        return answer(state, &reason);
+    match taker {
+        Taker::Drain(request) => {
+            let (state, reason) = of_request(text, *request, device.phase);
+            return answer(state, &reason);
+        }
+        // After a boot it may also be a command that waits, or that was done by this boot: then device-op says so at
+        // once.
+        Taker::DeviceOp(_, files, Some(_)) if files.is_repeated => {
+            return answer(AnswerState::Recorded, &repeated(command));
+        }
+        Taker::DeviceOp(_, files, _) if is_unrecorded(*files) => {
+            return answer(AnswerState::Waiting, NO_FIRST_COUNTER);
+        }
+        Taker::DeviceOp(..) => {}
+        Taker::Baseos(_) => {
+            if let Err(why) = config(text, given.counter) {
+                return answer(AnswerState::Failed, &why);
+            }
+        }
     }
-    // After a boot it may also be a command that waits, or that was done by this boot: then device-op says so at once.
-    if known.is_repeated && device.status.is_some() {
-        return answer(AnswerState::Recorded, &repeated(command));
-    }
-    if is_unrecorded(known) {
-        return answer(AnswerState::Waiting, NO_FIRST_COUNTER);
-    }
-    // After a boot device-op says nothing at first.
-    let said = device.last.filter(|last| last.is_to(command, given.counter));
-    let said = said.filter(|said| said.state != AnswerState::Waiting);
-    said.map_or_else(|| answer(AnswerState::Waiting, SILENT), |said| answer(said.state, &said.reason))
+    // After a boot device-op and baseos say nothing at first.
+    let before = device.last.filter(|last| last.is_to(command, given.counter));
+    let before = before.filter(|before| before.state != AnswerState::Waiting);
+    let silent = || silent(taker);
+    before.map_or_else(
+        || answer(AnswerState::Waiting, &silent()),
+        |before| answer(before.state, &before.reason),
+    )
 }
 
 /// How far the drain with this text is, in the words of the Node.
-fn of_request(text: &str, device: &Device<'_>) -> (AnswerState, String) {
-    let Some(request) = device.request.filter(|request| request.context == text) else {
+fn of_request(text: &str, request: Option<&OwnRequest>, phase: &Phase) -> (AnswerState, String) {
+    let Some(request) = request.filter(|request| request.context == text) else {
         return (AnswerState::Waiting, String::new());
     };
     let undrained = || (AnswerState::Failed, format!("the node is NOT drained: {}", request.reason));
@@ -199,49 +276,84 @@ fn of_request(text: &str, device: &Device<'_>) -> (AnswerState, String) {
         Answer::None if !request.is_member => return undrained(),
         Answer::FailedCordon | Answer::FailedDrain => AnswerState::Failed,
         // The node was drained for somebody else; before this request is answered, that has to be confirmed.
-        Answer::None if matches!(device.phase, Phase::Complete { .. }) => AnswerState::Draining,
-        Answer::None => of_drain(device.phase),
+        Answer::None if matches!(phase, Phase::Complete { .. }) => AnswerState::Draining,
+        Answer::None => of_drain(phase),
     };
     (state, request.reason.clone())
 }
 
 /// A command that was taken back while the device goes down already.
-fn too_late(known: &Known<'_>, device: &Device<'_>) -> Option<CommandAnswer> {
-    let line = line(known.command, device).filter(|line| of_line(line, device).0 == AnswerState::Acting)?;
-    let reason = "too late to take it back: the device is going down";
-    Some(CommandAnswer::new(known.command, line.counter, AnswerState::Acting, reason))
+fn too_late(command: NodeCommand, taker: &Taker<'_>, device: &Device<'_>) -> Option<CommandAnswer> {
+    let counter = match taker {
+        // Its image is not wanted any more, so baseos says nothing of it.
+        Taker::Baseos(_) => {
+            let last = device.last.filter(|last| last.command == command);
+            last.filter(|_| acts(device, |action| !action.content_tree_uuid.is_empty()))?.counter
+        }
+        Taker::DeviceOp(..) | Taker::Drain(_) => {
+            let said = said(taker, device, None)?;
+            (in_words(&said, device).0 == AnswerState::Acting).then_some(said.counter)?
+        }
+    };
+    Some(CommandAnswer::new(command, counter, AnswerState::Acting, TOO_LATE))
 }
 
-fn line<'a>(command: NodeCommand, device: &Device<'a>) -> Option<&'a CommandLine> {
-    let operation = operation(command)?;
-    let is_it = |line: &&CommandLine| (line.source, line.operation) == (Source::Cluster, operation);
-    device.status?.commands.iter().find(is_it)
-}
-
-/// What device-op says of a command, in the words of the Node.
-fn of_line<'a>(line: &'a CommandLine, device: &Device<'a>) -> (AnswerState, &'a str) {
-    let status = device.status;
-    let is_served = status.is_some_and(|status| status.operation == Some(line.operation));
-    let of_status = |text: fn(&DeviceOpStatus) -> &String| status.map_or("", |status| text(status).as_str());
-    match line.state {
-        CommandState::Recorded => (AnswerState::Recorded, &line.reason),
-        CommandState::Done => (AnswerState::Done, &line.reason),
-        CommandState::Failed => (AnswerState::Failed, &line.reason),
-        CommandState::TakenBack => (AnswerState::Failed, "it was taken back on the device"),
-        CommandState::HandedOver => {
-            // Until device-op has seen that it is done, it is going on.
-            let is_acting = device.action.is_some_and(|action| {
-                let has_begun = matches!(action.state, DeviceActionState::Acting | DeviceActionState::Done);
-                has_begun && action.command == Some(line.operation)
-            });
-            let state = if is_acting { AnswerState::Acting } else { AnswerState::Drained };
-            (state, of_status(|status| &status.release))
+/// What device-op or baseos says of the command, with this counter if one is given.
+fn said<'a>(taker: &Taker<'a>, device: &Device<'_>, counter: Option<u32>) -> Option<Said<'a>> {
+    let is_it = |known: u32| counter.is_none_or(|counter| counter == known);
+    match *taker {
+        Taker::DeviceOp(operation, _, status) => {
+            let status = status?;
+            let of_cluster =
+                |line: &&CommandLine| (line.source, line.operation) == (Source::Cluster, operation);
+            let line = status.commands.iter().find(of_cluster).filter(|line| is_it(line.counter))?;
+            let waits_for_drain = line.state == CommandState::Waiting && line.reason.is_empty();
+            let is_served = waits_for_drain && status.operation == Some(operation);
+            let reason = match line.state {
+                CommandState::HandedOver => &status.release,
+                CommandState::Waiting if is_served => &status.blocked_by,
+                CommandState::Recorded
+                | CommandState::Waiting
+                | CommandState::Done
+                | CommandState::TakenBack
+                | CommandState::Failed => &line.reason,
+            };
+            let is_acting = acts(device, |action| action.command == Some(operation));
+            Some(Said { counter: line.counter, state: line.state, reason, is_served, is_acting })
         }
-        CommandState::Waiting if !line.reason.is_empty() || !is_served => {
-            (AnswerState::Waiting, &line.reason)
+        Taker::Baseos(hold) => {
+            let hold = hold?;
+            let mut of_cluster = hold.images.iter().filter(|line| line.source == Source::Cluster);
+            let line = of_cluster.find(|line| is_it(line.retry_update_counter))?;
+            let is_served = hold.content_tree_uuid == line.content_tree_uuid;
+            let is_acting = acts(device, |action| action.content_tree_uuid == line.content_tree_uuid);
+            let (counter, state, reason) = (line.retry_update_counter, line.state, &line.reason);
+            Some(Said { counter, state, reason, is_served, is_acting })
         }
-        CommandState::Waiting => (of_drain(device.phase), of_status(|status| &status.blocked_by)),
+        Taker::Drain(_) => None,
     }
+}
+
+/// True if nodeagent is past the point of no return with this action. Until device-op has seen that it is done, it is going
+/// on.
+fn acts(device: &Device<'_>, is_it: impl FnOnce(&DeviceAction) -> bool) -> bool {
+    let has_begun = |state| matches!(state, DeviceActionState::Acting | DeviceActionState::Done);
+    device.action.is_some_and(|action| has_begun(action.state) && is_it(action))
+}
+
+/// What device-op or baseos says, in the words of the Node.
+fn in_words<'a>(said: &Said<'a>, device: &Device<'_>) -> (AnswerState, &'a str) {
+    let state = match said.state {
+        CommandState::Recorded => AnswerState::Recorded,
+        CommandState::Done => AnswerState::Done,
+        CommandState::Failed => AnswerState::Failed,
+        CommandState::TakenBack => return (AnswerState::Failed, "it was taken back on the device"),
+        CommandState::HandedOver if said.is_acting => AnswerState::Acting,
+        CommandState::HandedOver => AnswerState::Drained,
+        CommandState::Waiting if said.is_served => of_drain(device.phase),
+        CommandState::Waiting => AnswerState::Waiting,
+    };
+    (state, said.reason)
 }
 
 const fn of_drain(phase: &Phase) -> AnswerState {

@@ -1,9 +1,12 @@
-//! What zedkube publishes for commands of the cluster: command files for device-op, and a request for a drain.
+//! What zedkube publishes for commands of the cluster: command files for device-op, the image for baseos, and a request
+//! for a drain.
 
 use pubsub::{Persistence, PublishError, Publisher, TopicKey};
 use runtime::requester::unused_time;
 use runtime::{AgentContext, clock};
-use schemas::{DeviceOpsCmd, DrainRequester, GoTime, NodeDrainRequest, Operation, Source, Topic, agent};
+use schemas::{
+    BaseOsConfig, DeviceOpsCmd, DrainRequester, GoTime, NodeDrainRequest, Operation, Source, Topic, agent,
+};
 
 use super::decide::Standing;
 
@@ -35,6 +38,11 @@ impl<T: Topic> Files<T> {
     /// The item as published last.
     pub(super) fn get(&self, key: &TopicKey) -> Option<&T> {
         self.topic.as_ref()?.get(key)
+    }
+
+    /// The first item as published last, of a topic that has at most one.
+    pub(super) fn first(&self) -> Option<&T> {
+        self.topic.as_ref()?.items().values().next()
     }
 
     fn publish(&mut self, key: &TopicKey, item: &T) -> Result<(), PublishError> {
@@ -72,6 +80,27 @@ impl Files<DeviceOpsCmd> {
             ..DeviceOpsCmd::default()
         };
         self.publish(&key, &file)
+    }
+}
+
+impl Files<BaseOsConfig> {
+    /// Wants this image, or writes its file again if somebody has removed it, and no other image; `None` wants none.
+    pub(super) fn want(&mut self, image: Option<&BaseOsConfig>) -> Result<(), PublishError> {
+        let Some(topic) = &mut self.topic else { return Ok(()) };
+        let image = image.and_then(|image| Some((TopicKey::parse(&image.content_tree_uuid).ok()?, image)));
+        let wanted = image.as_ref().map(|(key, _)| key);
+        let others: Vec<_> = topic.items().keys().filter(|key| Some(*key) != wanted).cloned().collect();
+        for key in others {
+            tracing::info!("BaseOsConfig: image {key} of {} is taken back", Source::Cluster);
+            topic.unpublish(&key)?;
+        }
+        let Some((key, image)) = image else { return Ok(()) };
+        if topic.get(&key) != Some(image) {
+            let BaseOsConfig { base_os_version: version, retry_update_counter: counter, reason, .. } = image;
+            let source = Source::Cluster;
+            tracing::info!("BaseOsConfig: image {key} {version}, {counter} of {source} is given: {reason}");
+        }
+        topic.publish(&key, image).map(|_| ())
     }
 }
 

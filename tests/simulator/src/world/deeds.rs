@@ -339,7 +339,7 @@ impl World {
         match command {
             NodeCommand::Reboot => self.judge.annotated(index, counter),
             NodeCommand::Drain => self.judge.drain_annotated(index),
-            NodeCommand::Shutdown => {}
+            NodeCommand::Shutdown | NodeCommand::Update => {}
         }
         Ok(())
     }

@@ -7,17 +7,20 @@ fn given(text: Result<String, String>) -> GivenCommand {
     GivenCommand { command: NodeCommand::Reboot, counter: TEXT, text }
 }
 
-/// A reboot that counts, on a Node that was seen without one, when device-op has recorded the counter of no text.
+/// A reboot that counts, on a Node that was seen without one.
 fn known(given: Option<&GivenCommand>) -> Known<'_> {
-    Known {
-        command: NodeCommand::Reboot,
-        is_on: true,
-        node: Some((NO_TEXT, given)),
-        is_seen_without: true,
-        file: Some(Standing { counter: NO_TEXT, is_wanted: false }),
-        recorded: Some(NO_TEXT),
-        is_repeated: false,
-    }
+    Known { command: NodeCommand::Reboot, is_on: true, node: Some((NO_TEXT, given)), is_seen_without: true }
+}
+
+/// device-op has recorded the counter of no text.
+const FILES: OperationFiles = OperationFiles {
+    file: Some(Standing { counter: NO_TEXT, is_wanted: false }),
+    recorded: Some(NO_TEXT),
+    is_repeated: false,
+};
+
+const fn device_op(files: OperationFiles, status: Option<&DeviceOpStatus>) -> Taker<'_> {
+    Taker::DeviceOp(Operation::Reboot, files, status)
 }
 
 #[test]
@@ -26,24 +29,27 @@ fn the_command_file_follows_what_stands_on_the_node() {
     let (text, none) = (known(Some(&good)), known(None));
     let standing = |counter, is_wanted| Some(Standing { counter, is_wanted });
     let (asked, taken_back) = (standing(TEXT, true), standing(TEXT, false));
-    for (what, known, expected) in [
-        ("first contact", Known { file: None, recorded: None, ..none }, standing(NO_TEXT, false)),
-        ("after a boot, without text", Known { file: None, recorded: Some(7), ..none }, standing(7, false)),
-        ("nothing to do", none, standing(NO_TEXT, false)),
-        ("commanded", text, asked),
-        ("after a boot, commanded", Known { file: None, recorded: Some(TEXT), ..text }, asked),
-        ("taken back", Known { file: asked, recorded: Some(TEXT), ..none }, taken_back),
-        ("another text", Known { file: standing(9, true), recorded: Some(9), ..text }, asked),
-        ("never seen without", Known { is_seen_without: false, ..text }, taken_back),
-        ("the first counter is not recorded", Known { recorded: None, ..text }, standing(NO_TEXT, false)),
-        ("device-op has lost its counter", Known { file: asked, recorded: None, ..text }, asked),
-        ("too long", Known { node: Some((NO_TEXT, Some(&long))), ..none }, standing(NO_TEXT, false)),
-        ("the Node is not seen", Known { node: None, file: asked, ..none }, asked),
-        ("nothing is seen yet", Known { node: None, file: None, ..none }, None),
-        ("switched off", Known { is_on: false, file: asked, ..text }, taken_back),
-        ("switched off before", Known { is_on: false, file: None, recorded: None, ..text }, None),
+    let files = |file, recorded| OperationFiles { file, recorded, ..FILES };
+    let (first, unseen) = (standing(NO_TEXT, false), Known { node: None, ..none });
+    let off = Known { is_on: false, ..text };
+    for (what, known, files, expected) in [
+        ("first contact", none, files(None, None), first),
+        ("after a boot, without text", none, files(None, Some(7)), standing(7, false)),
+        ("nothing to do", none, FILES, first),
+        ("commanded", text, FILES, asked),
+        ("after a boot, commanded", text, files(None, Some(TEXT)), asked),
+        ("taken back", none, files(asked, Some(TEXT)), taken_back),
+        ("another text", text, files(standing(9, true), Some(9)), asked),
+        ("never seen without", Known { is_seen_without: false, ..text }, FILES, taken_back),
+        ("the first counter is not recorded", text, files(first, None), first),
+        ("device-op has lost its counter", text, files(asked, None), asked),
+        ("too long", Known { node: Some((NO_TEXT, Some(&long))), ..none }, FILES, first),
+        ("the Node is not seen", unseen, files(asked, Some(NO_TEXT)), asked),
+        ("nothing is seen yet", unseen, files(None, Some(NO_TEXT)), None),
+        ("switched off", off, files(asked, Some(NO_TEXT)), taken_back),
+        ("switched off before", off, files(None, None), None),
     ] {
-        assert_eq!(file(&known), expected, "{what}");
+        assert_eq!(file(&known, files), expected, "{what}");
     }
 }
 
@@ -71,51 +77,57 @@ fn the_answer_follows_what_the_agents_say() {
     use AnswerState::{Acting, Done, Drained, Draining, Failed, Recorded, Waiting};
     let good = given(Ok("now".to_owned()));
     let known = known(Some(&good));
-    let silent = DeviceOpStatus::default();
+    let nothing = DeviceOpStatus::default();
     let attempt = Phase::Attempting { attempt: 1, started: drain::Moment(0) };
     let (acts, has_acted) = (acts(DeviceActionState::Acting), acts(DeviceActionState::Done));
-    let device =
-        Device { status: Some(&silent), action: None, phase: &Phase::Idle, request: None, last: None };
+    let device = Device { action: None, phase: &Phase::Idle, last: None };
+    let [drains, acts, has_acted] = [
+        Device { phase: &attempt, ..device },
+        Device { action: Some(&acts), ..device },
+        Device { action: Some(&has_acted), ..device },
+    ];
     let old_text = may_be_old(NodeCommand::Reboot);
     let (frozen, served) = (says(CommandState::Waiting, "frozen"), says(CommandState::Waiting, ""));
     let behind = DeviceOpStatus { operation: Some(Operation::Poweroff), ..served.clone() };
     let handed_over = says(CommandState::HandedOver, "");
     let (done, failed) = (says(CommandState::Done, ""), says(CommandState::Failed, "no means"));
     let (old, withdrawn) = (says(CommandState::Recorded, "old"), says(CommandState::TakenBack, ""));
-    let of = |status| Device { status: Some(status), ..device };
+    let of = |status| device_op(FILES, Some(status));
+    let unrecorded = OperationFiles { recorded: None, ..FILES };
     let too_long = given(Err("too long".to_owned()));
+    let is_silent = silent(&of(&nothing));
     let mut rows = vec![
-        (known, device, Waiting, SILENT),
-        (known, Device { status: None, ..device }, Waiting, SILENT),
-        (Known { recorded: None, ..known }, device, Waiting, NO_FIRST_COUNTER),
-        (known, of(&frozen), Waiting, "frozen"),
-        (known, of(&behind), Waiting, ""),
-        (known, of(&served), Waiting, "blocked"),
-        (known, Device { phase: &attempt, ..of(&served) }, Draining, "blocked"),
-        (known, of(&handed_over), Drained, "released"),
-        (known, Device { action: Some(&acts), ..of(&handed_over) }, Acting, "released"),
-        (known, Device { action: Some(&has_acted), ..of(&handed_over) }, Acting, "released"),
-        (known, of(&done), Done, ""),
-        (known, of(&failed), Failed, "no means"),
-        (known, of(&old), Recorded, "old"),
-        (known, of(&withdrawn), Failed, "it was taken back on the device"),
+        (known, of(&nothing), device, Waiting, is_silent.as_str()),
+        (known, device_op(FILES, None), device, Waiting, &is_silent),
+        (known, device_op(unrecorded, Some(&nothing)), device, Waiting, NO_FIRST_COUNTER),
+        (known, of(&frozen), device, Waiting, "frozen"),
+        (known, of(&behind), device, Waiting, ""),
+        (known, of(&served), device, Waiting, "blocked"),
+        (known, of(&served), drains, Draining, "blocked"),
+        (known, of(&handed_over), device, Drained, "released"),
+        (known, of(&handed_over), acts, Acting, "released"),
+        (known, of(&handed_over), has_acted, Acting, "released"),
+        (known, of(&done), device, Done, ""),
+        (known, of(&failed), device, Failed, "no means"),
+        (known, of(&old), device, Recorded, "old"),
+        (known, of(&withdrawn), device, Failed, "it was taken back on the device"),
     ];
     // Done is said as long as device-op says it, whatever has changed since.
     for known in [Known { is_seen_without: false, ..known }, Known { is_on: false, ..known }] {
-        rows.push((known, of(&done), Done, ""));
+        rows.push((known, of(&done), device, Done, ""));
     }
-    rows.push((Known { is_seen_without: false, ..known }, device, Recorded, &old_text));
-    rows.push((Known { is_on: false, ..known }, device, Recorded, OFF));
-    rows.push((Known { node: Some((NO_TEXT, Some(&too_long))), ..known }, device, Failed, "too long"));
-    let too_late = "too late to take it back: the device is going down";
+    rows.push((Known { is_seen_without: false, ..known }, of(&nothing), device, Recorded, &old_text));
+    rows.push((Known { is_on: false, ..known }, of(&nothing), device, Recorded, OFF));
+    let refused = Known { node: Some((NO_TEXT, Some(&too_long))), ..known };
+    rows.push((refused, of(&nothing), device, Failed, "too long"));
     let none = Known { node: Some((NO_TEXT, None)), ..known };
-    rows.push((none, Device { action: Some(&acts), ..of(&handed_over) }, Acting, too_late));
-    for (row, (known, device, state, reason)) in rows.into_iter().enumerate() {
+    rows.push((none, of(&handed_over), acts, Acting, TOO_LATE));
+    for (row, (known, taker, device, state, reason)) in rows.into_iter().enumerate() {
         let expected = CommandAnswer::new(NodeCommand::Reboot, TEXT, state, reason);
-        assert_eq!(answer(&known, &device), Some(expected), "row {row}");
+        assert_eq!(answer(&known, &taker, &device), Some(expected), "row {row}");
     }
-    for (known, device) in [(none, of(&done)), (Known { node: None, ..known }, of(&done))] {
-        assert_eq!(answer(&known, &device), None);
+    for known in [none, Known { node: None, ..known }] {
+        assert_eq!(answer(&known, &of(&done), &device), None);
     }
 }
 
@@ -125,22 +137,22 @@ fn a_command_that_is_recorded_and_that_device_op_says_nothing_of_is_a_known_one_
     use AnswerState::{Acting, Recorded, Waiting};
     let good = given(Ok("now".to_owned()));
     let asked = Some(Standing { counter: TEXT, is_wanted: true });
-    let recorded = Known { file: asked, recorded: Some(TEXT), ..known(Some(&good)) };
-    let silent = DeviceOpStatus::default();
+    let nothing = DeviceOpStatus::default();
+    let is_silent = silent(&device_op(FILES, None));
     let last = |state| CommandAnswer::new(NodeCommand::Reboot, TEXT, state, "as before");
     let known_text = repeated(NodeCommand::Reboot);
     // Was it recorded before we published it? Has device-op a status in this boot?
     for (is_repeated, status, before, state, reason) in [
-        (true, Some(&silent), Waiting, Recorded, known_text.as_str()),
+        (true, Some(&nothing), Waiting, Recorded, known_text.as_str()),
         (true, None, Acting, Acting, "as before"),
-        (true, None, Waiting, Waiting, SILENT),
-        (false, Some(&silent), Waiting, Waiting, SILENT),
-        (false, Some(&silent), Acting, Acting, "as before"),
+        (true, None, Waiting, Waiting, &is_silent),
+        (false, Some(&nothing), Waiting, Waiting, &is_silent),
+        (false, Some(&nothing), Acting, Acting, "as before"),
     ] {
-        let last = Some(&last(before));
-        let device = Device { status, action: None, phase: &Phase::Idle, request: None, last };
+        let taker = device_op(OperationFiles { file: asked, recorded: Some(TEXT), is_repeated }, status);
+        let device = Device { action: None, phase: &Phase::Idle, last: Some(&last(before)) };
         let expected = CommandAnswer::new(NodeCommand::Reboot, TEXT, state, reason);
-        let answer = answer(&Known { is_repeated, ..recorded }, &device);
+        let answer = answer(&known(Some(&good)), &taker, &device);
         assert_eq!(answer, Some(expected), "{is_repeated} {status:?} {before:?}");
     }
 }
@@ -178,8 +190,7 @@ fn of_two_commands_the_one_on_its_way_is_shown_and_else_the_one_that_came_last()
 
 /// A drain that counts, on a Node that was seen without one.
 fn known_drain(given: &GivenCommand) -> Known<'_> {
-    let command = NodeCommand::Drain;
-    Known { command, file: None, recorded: None, ..known(Some(given)) }
+    Known { command: NodeCommand::Drain, ..known(Some(given)) }
 }
 
 #[test]
@@ -241,8 +252,126 @@ fn a_drain_is_answered_as_the_drain_of_this_text_goes() {
         (off, told(Answer::Complete, drained), &complete, Recorded, OFF),
         (Known { is_seen_without: false, ..known }, None, &Phase::Idle, Recorded, &old),
     ] {
-        let device = Device { status: None, action: None, phase, request: request.as_ref(), last: None };
+        let device = Device { action: None, phase, last: None };
         let expected = CommandAnswer::new(NodeCommand::Drain, TEXT, state, reason);
-        assert_eq!(answer(&known, &device), Some(expected), "{request:?} {phase:?}");
+        let taker = Taker::Drain(request.as_ref());
+        assert_eq!(answer(&known, &taker, &device), Some(expected), "{request:?} {phase:?}");
+    }
+}
+
+const IMAGE: &str = "6ba7b810-9dad-11d1-80b4-000000000002";
+
+/// An update that counts, with this text.
+fn update(text: &str) -> GivenCommand {
+    GivenCommand { command: NodeCommand::Update, counter: TEXT, text: Ok(text.to_owned()) }
+}
+
+fn known_update(given: Option<&GivenCommand>) -> Known<'_> {
+    Known { command: NodeCommand::Update, ..known(given) }
+}
+
+/// Nothing but an image with a version is wanted, and the text says why if it is refused.
+#[test]
+fn the_image_follows_what_stands_on_the_node() {
+    let wanted = BaseOsConfig {
+        base_os_version: "2.0".to_owned(),
+        content_tree_uuid: IMAGE.to_owned(),
+        retry_update_counter: TEXT,
+        activate: true,
+        by: String::new(),
+        reason: "new kernel".to_owned(),
+    };
+    let good = update(&format!(
+        r#"{{"image":"{}","version":"2.0","reason":"new\u001bkernel"}}"#,
+        IMAGE.to_uppercase()
+    ));
+    let known = known_update(Some(&good));
+    let old = BaseOsConfig { retry_update_counter: 7, ..wanted.clone() };
+    for (what, known, present, expected) in [
+        ("commanded", known, None, Some(&wanted)),
+        ("another text", known, Some(&old), Some(&wanted)),
+        ("taken back", known_update(None), Some(&old), None),
+        ("never seen without", Known { is_seen_without: false, ..known }, None, None),
+        ("the Node is not seen", Known { node: None, ..known }, Some(&old), Some(&old)),
+        ("switched off", Known { is_on: false, ..known }, Some(&old), None),
+    ] {
+        assert_eq!(image(&known, present).as_ref(), expected, "{what}");
+    }
+    let device = Device { action: None, phase: &Phase::Idle, last: None };
+    for (text, why) in [
+        ("2.0", "invalid type"),
+        ("{", "EOF while parsing"),
+        (r#"{"image":"x"}"#, "missing field `version`"),
+        (r#"{"image":7,"version":"2.0"}"#, "invalid type"),
+        (r#"{"image":"x","version":"2.0","when":"now"}"#, "unknown field `when`"),
+        (r#"{"image":"x","version":"2.0"}"#, "ContentTreeUUID is no UUID"),
+        (r#"{"image":"../../etc","version":"2.0"}"#, "ContentTreeUUID is no UUID"),
+        (r#"{"image":"6ba7b810-9dad-11d1-80b4-000000000002","version":"../2"}"#, "BaseOsVersion cannot"),
+    ] {
+        let given = update(text);
+        let known = known_update(Some(&given));
+        let answer = answer(&known, &Taker::Baseos(None), &device).unwrap();
+        assert_eq!((image(&known, Some(&old)), answer.state), (None, AnswerState::Failed), "{text}");
+        assert!(
+            answer.reason.starts_with("the text of annotation ebb.dev/update is refused: "),
+            "{answer:?}"
+        );
+        assert!(answer.reason.contains(why) && answer.reason.contains("accepted: "), "{answer:?}");
+    }
+}
+
+#[test]
+fn an_update_is_answered_as_baseos_says_of_this_text() {
+    use AnswerState::{Acting, Done, Drained, Draining, Failed, Recorded, Waiting};
+    let given = update(&format!(r#"{{"image":"{IMAGE}","version":"2.0"}}"#));
+    let known = known_update(Some(&given));
+    let says = |source, counter, state| BaseOsHold {
+        content_tree_uuid: IMAGE.to_owned(),
+        images: vec![schemas::ImageLine {
+            source,
+            content_tree_uuid: IMAGE.to_owned(),
+            base_os_version: "2.0".to_owned(),
+            retry_update_counter: counter,
+            state,
+            reason: "why".to_owned(),
+        }],
+        ..BaseOsHold::default()
+    };
+    let said = |state| Some(says(Source::Cluster, TEXT, state));
+    let another = Some(says(Source::Cluster, TEXT + 1, CommandState::Failed));
+    let of_person = Some(says(Source::Person, TEXT, CommandState::Failed));
+    let behind = said(CommandState::Waiting).map(|hold| BaseOsHold { content_tree_uuid: "x".into(), ..hold });
+    let attempt = Phase::Attempting { attempt: 1, started: drain::Moment(0) };
+    let device = Device { action: None, phase: &attempt, last: None };
+    let action = DeviceAction { content_tree_uuid: IMAGE.to_owned(), ..acts(DeviceActionState::Acting) };
+    let last = CommandAnswer::new(NodeCommand::Update, TEXT, Acting, "as before");
+    let [goes, told] = [Device { action: Some(&action), ..device }, Device { last: Some(&last), ..device }];
+    let goes_told = Device { last: Some(&last), ..goes };
+    let (is_silent, old) = (silent(&Taker::Baseos(None)), may_be_old(NodeCommand::Update));
+    let off = Known { is_on: false, ..known };
+    for (row, (known, hold, device, state, reason)) in [
+        (known, None, device, Waiting, is_silent.as_str()),
+        (known, another.clone(), device, Waiting, &is_silent),
+        (known, of_person, device, Waiting, &is_silent),
+        (known, None, told, Acting, "as before"),
+        (known, said(CommandState::Waiting), device, Draining, "why"),
+        (known, behind, device, Waiting, "why"),
+        (known, said(CommandState::HandedOver), device, Drained, "why"),
+        (known, said(CommandState::HandedOver), goes, Acting, "why"),
+        (known, said(CommandState::Done), device, Done, "why"),
+        (known, said(CommandState::Failed), device, Failed, "why"),
+        (off, None, device, Recorded, OFF),
+        (Known { is_seen_without: false, ..known }, None, device, Recorded, &old),
+        (known_update(None), None, goes_told, Acting, TOO_LATE),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let expected = CommandAnswer::new(NodeCommand::Update, TEXT, state, reason);
+        let answer = answer(&known, &Taker::Baseos(hold.as_ref()), &device);
+        assert_eq!(answer, Some(expected), "row {row}");
+    }
+    for device in [device, told, goes] {
+        assert_eq!(answer(&known_update(None), &Taker::Baseos(another.as_ref()), &device), None);
     }
 }

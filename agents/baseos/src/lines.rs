@@ -1,0 +1,93 @@
+//! Tells each source how far the images are that it wants.
+
+use schemas::{BaseOsConfig, BaseOsHoldState, CommandState, ImageLine, Source};
+use text::one_line;
+
+use crate::facts::{Configured, Facts};
+use crate::limits::MOST_ERROR_BYTES;
+use crate::need::{Need, Needs, Words, cannot_tell, need};
+use crate::policy::Policy;
+use crate::state::State;
+
+/// Limit for the lines of one source: BaseOsHold has to fit into one message of the socket protocol.
+const MOST_LINES: usize = 8;
+
+/// The lines of BaseOsHold. `words` are those of the current image.
+pub(crate) fn lines(
+    next: &State,
+    facts: &Facts,
+    needs: &Needs,
+    words: &Words,
+    policy: Policy,
+) -> Vec<ImageLine> {
+    let current = next.record.current_uuid();
+    let given = facts.configs.values().filter_map(Configured::given);
+    let first = given.filter_map(|config| {
+        let (_, need) = needs.get(&config.content_tree_uuid)?;
+        let is_current = current == Some(config.content_tree_uuid.as_str());
+        let own = is_current.then(|| fate_of_current(need, words)).flatten();
+        let fate =
+            own.unwrap_or_else(|| fate(need, facts.content_obstacle(&config.content_tree_uuid), current));
+        Some((facts.origin(&config.content_tree_uuid).source, config, fate))
+    });
+    let outranked = facts.outranked.iter().map(|(source, config)| {
+        let runs = need(&next.record, config, &facts.running, policy) == Need::Active;
+        let first = facts.origin(&config.content_tree_uuid).source;
+        let why = format!("source {first} configures the same image, and comes first");
+        (*source, config, if runs { done() } else { (CommandState::Waiting, why) })
+    });
+    let wanted = first.chain(outranked).filter(|(_, config, _)| config.activate);
+    let all: Vec<_> = wanted.map(|(source, config, fate)| line(source, config, fate)).collect();
+    let of = |source| all.iter().filter(move |line| line.source == source).take(MOST_LINES).cloned();
+    Source::ALL.into_iter().flat_map(of).collect()
+}
+
+fn line(source: Source, config: &BaseOsConfig, (state, reason): (CommandState, String)) -> ImageLine {
+    ImageLine {
+        source,
+        content_tree_uuid: config.content_tree_uuid.clone(),
+        base_os_version: config.base_os_version.clone(),
+        retry_update_counter: config.retry_update_counter,
+        state,
+        reason: one_line(&reason, MOST_ERROR_BYTES),
+    }
+}
+
+const fn done() -> (CommandState, String) {
+    (CommandState::Done, String::new())
+}
+
+/// The fate of the current image, and the reason; `None` if it is idle.
+fn fate_of_current(need: &Need, (state, blocked_by, release): &Words) -> Option<(CommandState, String)> {
+    match state {
+        // The device stays up after a dry run: nothing more happens.
+        BaseOsHoldState::Activated if *need == Need::DryRun => {
+            Some((CommandState::Done, "dry run: no image is written".to_owned()))
+        }
+        BaseOsHoldState::Activating | BaseOsHoldState::Activated => {
+            Some((CommandState::HandedOver, release.clone()))
+        }
+        BaseOsHoldState::Deferred => Some((CommandState::Waiting, blocked_by.clone())),
+        BaseOsHoldState::Failed => Some((CommandState::Failed, blocked_by.clone())),
+        BaseOsHoldState::Idle => None,
+    }
+}
+
+/// The fate of another image, and the reason.
+fn fate(need: &Need, content: Option<String>, current: Option<&str>) -> (CommandState, String) {
+    let behind = || current.map(|current| format!("image {current} comes first")).unwrap_or_default();
+    match need {
+        Need::Active => done(),
+        Need::Error(error) => {
+            (CommandState::Failed, format!("{error}; a new RetryUpdateCounter allows another try"))
+        }
+        Need::Impossible(why) => (CommandState::Failed, why.clone()),
+        Need::Nothing => (
+            CommandState::Failed,
+            "another image was activated after this one; a new RetryUpdateCounter activates it".to_owned(),
+        ),
+        Need::Unknown(why) => (CommandState::Waiting, cannot_tell(why)),
+        Need::Activation => (CommandState::Waiting, content.unwrap_or_else(behind)),
+        Need::Reboot | Need::DryRun => (CommandState::Waiting, behind()),
+    }
+}
