@@ -75,8 +75,8 @@ impl Bench {
     }
 }
 
-/// A drain that a budget holds up and that is kept until it is taken back, a reboot, a text that is too long, and one
-/// that may be old because the device has lost what it knew of its Node. The other node makes this a cluster.
+/// A drain that a budget holds up and that is kept until it is taken back, a reboot, an update, a text that is too long, and
+/// one that may be old because the device has lost what it knew of its Node. The other node makes this a cluster.
 #[test]
 #[expect(clippy::print_stdout, reason = "the states as a person sees them, for --no-capture")]
 fn a_node_says_every_state_of_its_commands() -> Result<()> {
@@ -104,6 +104,12 @@ fn a_node_says_every_state_of_its_commands() -> Result<()> {
         "{reasons:?}"
     );
 
+    let image = ["--image", "6ba7b810-9dad-11d1-80b4-000000000002", "--version", "2.0"];
+    assert!(bench.plugin("update").args(image).spawn()?.wait()?.success());
+    bench.until("update", "Done")?;
+    assert!(bench.run("cancel")?.success());
+    bench.fleet.until_is_free(0)?;
+
     bench.annotate(&format!("ebb.dev/reboot={}", "x".repeat(2000)))?;
     bench.until("reboot", "Failed")?;
     assert!(bench.run("cancel")?.success());
@@ -121,6 +127,8 @@ fn a_node_says_every_state_of_its_commands() -> Result<()> {
         missing.retain(|state| answer["state"] != *state);
     }
     assert_eq!(missing, [""; 0]);
-    assert_eq!(bench.fleet.devices[0].actions()?.len(), 1, "one reboot");
+    let actions = bench.fleet.devices[0].actions()?;
+    let actions: Vec<&str> = actions.iter().map(|action| action.action.as_str()).collect();
+    assert_eq!(actions, ["reboot", "activate"]);
     Ok(())
 }
