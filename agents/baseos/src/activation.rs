@@ -273,8 +273,10 @@ fn wanted(next: &mut State, facts: &Facts, policy: Policy) -> Option<(BaseOsConf
     };
     if let Some(current) = &mut next.record.current {
         current.config = config.clone();
-        let is_seen = facts.configs.get(&config.content_tree_uuid).and_then(Configured::given).is_some();
-        current.carried_over &= !is_seen;
+        if facts.configs.get(&config.content_tree_uuid).and_then(Configured::given).is_some() {
+            current.carried_over = false;
+            current.source = facts.origin(&config.content_tree_uuid).source;
+        }
     }
     let need = need(&next.record, &config, &facts.running, policy);
     match &need {
@@ -325,7 +327,8 @@ fn candidate(next: &State, facts: &Facts, policy: Policy) -> Option<Accepted> {
         need_of(config) == Need::Activation && facts.content_obstacle(&config.content_tree_uuid).is_none()
     };
     let config = given().find(is_activated).or_else(|| given().find(is_ready))?;
-    Some(Accepted { config: config.clone(), carried_over: false })
+    let source = facts.origin(&config.content_tree_uuid).source;
+    Some(Accepted { config: config.clone(), carried_over: false, source })
 }
 
 /// Records the next request as baseos's own, and publishes it.

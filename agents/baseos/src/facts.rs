@@ -27,6 +27,8 @@ pub(crate) struct Facts {
     pub configs: BTreeMap<String, Configured>,
     /// The source of each configuration.
     pub sources: BTreeMap<String, Origin>,
+    /// Setting `commands.from-cluster`.
+    pub obeys_cluster: bool,
     /// The configurations of other sources that do not count, because one in `configs` is of the same image.
     pub outranked: Vec<(Source, BaseOsConfig)>,
     /// A folder could not be listed, so an image that is missing in `configs` may be wanted nevertheless.

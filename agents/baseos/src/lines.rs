@@ -7,6 +7,7 @@ use crate::facts::{Configured, Facts};
 use crate::limits::MOST_ERROR_BYTES;
 use crate::need::{Need, Needs, Words, cannot_tell, need};
 use crate::policy::Policy;
+use crate::record::Accepted;
 use crate::state::State;
 
 /// Limit for the lines of one source: BaseOsHold has to fit into one message of the socket protocol.
@@ -20,15 +21,20 @@ pub(crate) fn lines(
     words: &Words,
     policy: Policy,
 ) -> Vec<ImageLine> {
-    let current = next.record.current_uuid();
+    let current = next.record.current.as_ref();
+    let uuid = next.record.current_uuid();
     let given = facts.configs.values().filter_map(Configured::given);
-    let first = given.filter_map(|config| {
+    let given = given.map(|config| (facts.origin(&config.content_tree_uuid).source, config));
+    // After a boot its file may not be back yet, and its source has to know what goes on.
+    let is_back = |current: &&Accepted| facts.configs.contains_key(&current.config.content_tree_uuid);
+    let carried_over = current.filter(|current| current.carried_over && !is_back(current));
+    let carried_over = carried_over.map(|current| (current.source, &current.config));
+    let first = given.chain(carried_over).filter_map(|(source, config)| {
         let (_, need) = needs.get(&config.content_tree_uuid)?;
-        let is_current = current == Some(config.content_tree_uuid.as_str());
+        let is_current = uuid == Some(config.content_tree_uuid.as_str());
         let own = is_current.then(|| fate_of_current(need, words)).flatten();
-        let fate =
-            own.unwrap_or_else(|| fate(need, facts.content_obstacle(&config.content_tree_uuid), current));
-        Some((facts.origin(&config.content_tree_uuid).source, config, fate))
+        let content = || facts.content_obstacle(&config.content_tree_uuid);
+        Some((source, config, own.unwrap_or_else(|| fate(need, content(), uuid))))
     });
     let outranked = facts.outranked.iter().map(|(source, config)| {
         let runs = need(&next.record, config, &facts.running, policy) == Need::Active;

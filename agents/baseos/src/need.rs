@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schemas::{BaseOsConfig, BaseOsHoldState};
+use schemas::{BaseOsConfig, BaseOsHoldState, Source};
 
 use crate::facts::{Configured, Facts, Running};
 use crate::policy::Policy;
@@ -147,12 +147,14 @@ fn did_not_stay(image: &ImageRecord, running: &str) -> Need {
 
 /// The configuration of an accepted image that is in effect; None if it was reverted. A missing file counts as
 /// reverted only in the boot that accepted the image or has seen its file (D14), or if another image that does not
-/// run yet is to be activated: the controller has changed its mind while the device was down.
+/// run yet is to be activated: the controller has changed its mind while the device was down. That of the cluster is
+/// reverted when the cluster may not command any more.
 pub(crate) fn config_in_effect(current: &Accepted, facts: &Facts) -> Option<BaseOsConfig> {
     let accepted = || Some(current.config.clone());
     match facts.configs.get(&current.config.content_tree_uuid) {
         Some(Configured::Given(config)) => config.activate.then(|| config.clone()),
         Some(Configured::Unreadable | Configured::Refused(_)) => accepted(),
+        None if current.source == Source::Cluster && !facts.obeys_cluster => None,
         None if facts.is_partial => accepted(),
         None if current.carried_over && !is_another_wanted(facts) => accepted(),
         None => None,

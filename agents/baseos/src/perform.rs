@@ -114,6 +114,7 @@ impl Shell for BaseosShell {
             configs,
             sources,
             outranked,
+            obeys_cluster: settings.commands.from_cluster,
             is_partial,
             left_running: self.left_running(state),
             frozen: freeze(root, now.wall.timestamp()).map(|freeze| freeze.words),

@@ -3,7 +3,7 @@
 use runtime::OwnRequest;
 use runtime::retry::doubled;
 use runtime::settings::Retry;
-use schemas::{BaseOsConfig, SCHEMA_VERSION, Topic};
+use schemas::{BaseOsConfig, SCHEMA_VERSION, Source, Topic};
 use serde::{Deserialize, Serialize};
 use text::one_line;
 
@@ -44,6 +44,8 @@ pub(crate) struct Accepted {
     pub config: BaseOsConfig,
     /// Accepted in an earlier boot: its configuration file may be absent now without having been reverted.
     pub carried_over: bool,
+    /// The source of the configuration.
+    pub source: Source,
 }
 
 /// A failed drain, or a failed reboot into an image.
@@ -232,7 +234,7 @@ mod tests {
             record.start(&config, Stage::Started);
             record.end(&config.content_tree_uuid, &Err(long(5000)));
         }
-        record.current = Some(Accepted { config: config(0), carried_over: true });
+        record.current = Some(Accepted { config: config(0), carried_over: true, source: Source::Controller });
         record.asked_for = long(128);
         record.failed =
             Some(Failure { error: long(limits::MOST_REASON_BYTES), at_ms: u64::MAX, is_drain: true });

@@ -6,7 +6,9 @@ use runtime::clock::Moment;
 use runtime::refused::with_refused;
 use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
-use schemas::{BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, SwState};
+use schemas::{
+    BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, Source, SwState,
+};
 
 use crate::facts::{Configured, Facts, Origin};
 use crate::lines::lines;
@@ -106,7 +108,8 @@ fn needs(next: &State, facts: &Facts, policy: Policy) -> Needs {
 }
 
 fn hold(next: &State, facts: &Facts, needs: &Needs, (state, blocked_by, release): Words) -> BaseOsHold {
-    let Origin { source, by, reason } = facts.origin(next.record.current_uuid().unwrap_or_default());
+    let Origin { by, reason, .. } = facts.origin(next.record.current_uuid().unwrap_or_default());
+    let source = next.record.current.as_ref().map_or_else(Source::default, |current| current.source);
     let is_at_gate = next.phase == Phase::Deferred && next.obstacle.is_empty();
     let hold = BaseOsHold {
         schema_version: SCHEMA_VERSION,

@@ -21,8 +21,8 @@ use pubsub::{
 };
 use runtime::{AgentContext, clock, error_chain};
 use schemas::{
-    BaseOsConfig, BaseOsHold, DeviceAction, DeviceOpStatus, DeviceOpsCmd, GoTime, NodeDrainRequest,
-    Operation, SCHEMA_VERSION, Source, UncommandedNode, agent, parse,
+    BaseOsConfig, BaseOsHold, DeviceAction, DeviceOpStatus, DeviceOpsCmd, GoTime, ImageLine,
+    NodeDrainRequest, Operation, SCHEMA_VERSION, Source, UncommandedNode, agent, parse,
 };
 use session::Phase;
 
@@ -238,9 +238,12 @@ impl Commanding {
         }
         let node = around.node.as_ref().filter(|_| around.is_on);
         let is_given = |command| node.is_some_and(|node| node.commands.of_kind(command).is_some());
-        if self.images.open(is_given(NodeCommand::Update))? {
-            let image = decide::image(&self.known(NodeCommand::Update, around), self.images.first());
-            self.images.want(image.as_ref())?;
+        let is_of_cluster = |line: &ImageLine| line.source == Source::Cluster;
+        let is_held = self.hold().is_some_and(|hold| hold.images.iter().any(is_of_cluster));
+        if self.images.open(is_given(NodeCommand::Update) || is_held)? {
+            let update = self.known(NodeCommand::Update, around);
+            let images = decide::images(&update, self.images.all(), self.hold());
+            self.images.configure(&images)?;
         }
         if self.requests.open(is_given(NodeCommand::Drain))? {
             let present = self.requests.first().map(|request| request.context.clone());
@@ -309,12 +312,15 @@ impl Commanding {
         match command {
             NodeCommand::Reboot => of_device_op(Operation::Reboot),
             NodeCommand::Shutdown => of_device_op(Operation::Shutdown),
-            NodeCommand::Update => {
-                let hold = takers.and_then(|takers| takers.baseos.get(&key));
-                Taker::Baseos(hold.filter(|hold| hold.boot_id == boot_id))
-            }
+            NodeCommand::Update => Taker::Baseos(self.hold()),
             NodeCommand::Drain => Taker::Drain(around.request.as_ref()),
         }
+    }
+
+    /// What baseos says in this boot.
+    fn hold(&self) -> Option<&BaseOsHold> {
+        let hold = self.takers.as_ref()?.baseos.get(&TopicKey::global());
+        hold.filter(|hold| hold.boot_id == self.context.boot_id())
     }
 
     fn files_of(&self, command: NodeCommand, operation: Operation) -> OperationFiles {

@@ -426,6 +426,31 @@ fn two_sources_that_want_different_images_do_not_take_turns_for_ever() {
     }
 }
 
+/// What the cluster wants goes on over a boot, and its line is there before its file is. It ends if the cluster may not
+/// command any more, or takes it back.
+#[test]
+fn an_image_of_the_cluster_is_kept_over_a_boot_for_as_long_as_it_counts() {
+    for (obeys_cluster, takes_back, is_kept) in
+        [(true, false, true), (false, false, false), (true, true, false)]
+    {
+        let mut sim = Sim::new();
+        sim.sources.insert(A.to_owned(), Origin { source: Source::Cluster, ..Origin::default() });
+        sim.want(config(A, 7));
+        sim.sources.clear();
+        sim.obeys_cluster = obeys_cluster;
+        sim.boot("boot-2", version("old"));
+        let lines: Vec<_> =
+            sim.hold.images.iter().map(|line| (line.source, line.retry_update_counter)).collect();
+        let expected = if obeys_cluster { vec![(Source::Cluster, 7)] } else { vec![] };
+        assert_eq!(lines, expected, "{obeys_cluster}");
+        if takes_back {
+            sim.want(BaseOsConfig { activate: false, ..config(A, 7) });
+            sim.remove(A);
+        }
+        assert_eq!((sim.zedkube.request.is_some(), sim.hold.images.len()), (is_kept, usize::from(is_kept)));
+    }
+}
+
 /// Each source is told how far its image is: the controller wants `a`, and the cluster wants `b` and also `a`.
 #[test]
 fn each_source_is_told_how_far_its_image_is() {

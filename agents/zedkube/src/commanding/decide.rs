@@ -6,7 +6,7 @@ use cluster::node_commands::{
 };
 use schemas::{
     BaseOsConfig, BaseOsHold, CommandLine, CommandState, DeviceAction, DeviceActionState, DeviceOpStatus,
-    Operation, Outcome, Source,
+    ImageLine, Operation, Outcome, Source,
 };
 use session::{Answer, Phase};
 use text::one_line;
@@ -180,9 +180,29 @@ pub(super) fn request<'a>(known: &Known<'a>, present: Option<&'a str>) -> Option
     known.published(present, |text, _| Some(text))
 }
 
-/// The image that has to be wanted; `None` for none. `present` is the one that is.
-pub(super) fn image(known: &Known<'_>, present: Option<&BaseOsConfig>) -> Option<BaseOsConfig> {
-    known.published(present.cloned(), |text, counter| config(text, counter).ok())
+/// The images that have to be configured. `present` are those that are; `hold` is what baseos says in this boot: an image
+/// that it has kept over a boot and that is not commanded any more is taken back.
+pub(super) fn images(
+    known: &Known<'_>,
+    present: Vec<BaseOsConfig>,
+    hold: Option<&BaseOsHold>,
+) -> Vec<BaseOsConfig> {
+    if known.is_on && known.node.is_none() {
+        return present;
+    }
+    let wanted = known.published(None, |text, counter| config(text, counter).ok());
+    let is_other = |line: &&ImageLine| {
+        let is_it = |wanted: &BaseOsConfig| wanted.content_tree_uuid == line.content_tree_uuid;
+        line.source == Source::Cluster && !wanted.as_ref().is_some_and(is_it)
+    };
+    let taken_back = hold.into_iter().flat_map(|hold| hold.images.iter().filter(is_other));
+    let taken_back = taken_back.map(|line| BaseOsConfig {
+        base_os_version: line.base_os_version.clone(),
+        content_tree_uuid: line.content_tree_uuid.clone(),
+        retry_update_counter: line.retry_update_counter,
+        ..BaseOsConfig::default()
+    });
+    taken_back.chain(wanted.clone()).collect()
 }
 
 /// The image that a text wants.

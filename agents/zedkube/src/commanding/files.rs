@@ -1,6 +1,8 @@
 //! What zedkube publishes for commands of the cluster: command files for device-op, the image for baseos, and a request
 //! for a drain.
 
+use std::collections::BTreeMap;
+
 use pubsub::{Persistence, PublishError, Publisher, TopicKey};
 use runtime::requester::unused_time;
 use runtime::{AgentContext, clock};
@@ -84,23 +86,33 @@ impl Files<DeviceOpsCmd> {
 }
 
 impl Files<BaseOsConfig> {
-    /// Wants this image, or writes its file again if somebody has removed it, and no other image; `None` wants none.
-    pub(super) fn want(&mut self, image: Option<&BaseOsConfig>) -> Result<(), PublishError> {
+    /// The items as published last.
+    pub(super) fn all(&self) -> Vec<BaseOsConfig> {
+        self.topic.as_ref().map_or_else(Vec::new, |topic| topic.items().values().cloned().collect())
+    }
+
+    /// Configures these images, or writes their files again if somebody has removed them, and no other image.
+    pub(super) fn configure(&mut self, images: &[BaseOsConfig]) -> Result<(), PublishError> {
         let Some(topic) = &mut self.topic else { return Ok(()) };
-        let image = image.and_then(|image| Some((TopicKey::parse(&image.content_tree_uuid).ok()?, image)));
-        let wanted = image.as_ref().map(|(key, _)| key);
-        let others: Vec<_> = topic.items().keys().filter(|key| Some(*key) != wanted).cloned().collect();
+        let key = |image: &BaseOsConfig| TopicKey::parse(&image.content_tree_uuid).ok();
+        let images: BTreeMap<_, _> = images.iter().filter_map(|image| Some((key(image)?, image))).collect();
+        let others: Vec<_> = topic.items().keys().filter(|key| !images.contains_key(key)).cloned().collect();
         for key in others {
-            tracing::info!("BaseOsConfig: image {key} of {} is taken back", Source::Cluster);
+            tracing::info!("BaseOsConfig: image {key} of {} is removed", Source::Cluster);
             topic.unpublish(&key)?;
         }
-        let Some((key, image)) = image else { return Ok(()) };
-        if topic.get(&key) != Some(image) {
-            let BaseOsConfig { base_os_version: version, retry_update_counter: counter, reason, .. } = image;
-            let source = Source::Cluster;
-            tracing::info!("BaseOsConfig: image {key} {version}, {counter} of {source} is given: {reason}");
+        for (key, image) in images {
+            if topic.get(&key) != Some(image) {
+                let what = if image.activate { "given" } else { "taken back" };
+                let BaseOsConfig { base_os_version, retry_update_counter: counter, reason, .. } = image;
+                tracing::info!(
+                    "BaseOsConfig: image {key} {base_os_version}, {counter} of {} is {what}: {reason}",
+                    Source::Cluster
+                );
+            }
+            topic.publish(&key, image)?;
         }
-        topic.publish(&key, image).map(|_| ())
+        Ok(())
     }
 }
 

@@ -172,6 +172,9 @@ impl Judge {
         if action.source == Source::Cluster && action.image.is_empty() {
             self.judge_text(index, device, action.counter, decided_at);
         }
+        if action.source == Source::Cluster && !self.devices[index].obeys_the_cluster() {
+            self.complain("a device obeys the cluster only if it is set so", node);
+        }
         let outage = self.outage(cluster).max(self.outage_before(decided_at));
         let is_overridden =
             self.devices[index].overridden_at.is_some_and(|at| decided_at.saturating_sub(at) < OVERRIDE);

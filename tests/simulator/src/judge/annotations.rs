@@ -6,8 +6,8 @@ use cluster::node_commands::{CommandAnswer, NodeCommand, STATE};
 use fake_cluster::FakeCluster;
 use schemas::Agent;
 
-use super::{CALM, HEARD, Judge};
-use crate::device::Device;
+use super::{CALM, HEARD, Judge, Known};
+use crate::device::{Device, image_id};
 use crate::kernel;
 use crate::world::SECOND;
 
@@ -31,6 +31,13 @@ struct Text {
     gone_at: Option<u64>,
 }
 
+impl Known {
+    /// Commands of the cluster count on this device.
+    pub(super) const fn obeys_the_cluster(&self) -> bool {
+        self.texts.are_on
+    }
+}
+
 impl Judge {
     /// Commands of the cluster count on this device.
     pub(crate) fn obeys_the_cluster(&mut self, device: usize) {
@@ -51,8 +58,8 @@ impl Judge {
         }
     }
 
-    /// A drain is commanded, or taken back.
-    pub(crate) fn drain_annotated(&mut self, index: usize) {
+    /// A drain or an update is commanded, or taken back.
+    pub(crate) fn another_annotated(&mut self, index: usize) {
         self.devices[index].trials.commanded(None);
     }
 
@@ -98,7 +105,8 @@ impl Judge {
             let file = device.text("/run/zedkube/DeviceOpsCmd/reboot.json").unwrap_or_default();
             let is_left = text.is_some()
                 || file.contains(r#""DesiredState":true"#)
-                || device.text("/run/zedkube/NodeDrainRequest/global.json").is_some();
+                || device.text("/run/zedkube/NodeDrainRequest/global.json").is_some()
+                || device.text(&format!("/run/zedkube/BaseOsConfig/{}.json", image_id("2"))).is_some();
             return is_left
                 .then(|| format!("no reboot stands on {}, and there is {text:?} {file}", device.node));
         };

@@ -338,8 +338,8 @@ impl World {
         let counter = uid.zip(text).map(|(uid, text)| command.counter(uid, text));
         match command {
             NodeCommand::Reboot => self.judge.annotated(index, counter),
-            NodeCommand::Drain => self.judge.drain_annotated(index),
-            NodeCommand::Shutdown | NodeCommand::Update => {}
+            NodeCommand::Drain | NodeCommand::Update => self.judge.another_annotated(index),
+            NodeCommand::Shutdown => {}
         }
         Ok(())
     }

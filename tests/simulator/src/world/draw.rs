@@ -24,6 +24,9 @@ pub(super) const SETTINGS: [(u64, &str); 2] = [(6, "drain.attempts = 2"), (8, "s
 /// The setting by which commands of the cluster count.
 pub(super) const FROM_CLUSTER: &str = "commands.from-cluster = true\n";
 
+/// The update that the cluster commands, to image `2`.
+const UPDATE: &str = r#"{"image":"6ba7b810-9dad-11d1-80b4-000000000002","version":"2","reason":"kernel"}"#;
+
 /// Phases of zedkube, as its report names them. Those of a drain are short, and would rarely be met by chance.
 const PHASES: [&str; 8] =
     ["Waiting", "Cordoning", "Cordoning", "Attempting", "Attempting", "Pausing", "Complete", "Returning"];
@@ -319,6 +322,14 @@ impl World {
                 let drain = |text| annotate(NodeCommand::Drain, text);
                 let to = from + kernel::below(5 * MINUTE);
                 self.plan_part([(from, drain(Some("a new fan"))), (to, drain(None))]);
+            }
+            // What becomes of two images that two sources want is a matter of baseos' own tests.
+            let is_imaged =
+                |what: &Happening| matches!(what, Happening::Image(imaged, ..) if *imaged == device);
+            if chance(2) && !self.plan.values().any(is_imaged) {
+                let (from, to) = (pick(&[5 * SECOND, any(), any()]), any() + kernel::below(5 * MINUTE));
+                let update = |text| annotate(NodeCommand::Update, text);
+                self.plan_part([(from, update(Some(UPDATE))), (from + to, update(None))]);
             }
         }
     }

@@ -53,7 +53,7 @@ fn the_command_file_follows_what_stands_on_the_node() {
     }
 }
 
-fn line(state: CommandState, reason: &str) -> CommandLine {
+fn command_line(state: CommandState, reason: &str) -> CommandLine {
     let (source, operation) = (Source::Cluster, Operation::Reboot);
     CommandLine { source, operation, counter: TEXT, state, reason: reason.to_owned() }
 }
@@ -63,7 +63,7 @@ fn says(state: CommandState, reason: &str) -> DeviceOpStatus {
         operation: Some(Operation::Reboot),
         blocked_by: "blocked".to_owned(),
         release: "released".to_owned(),
-        commands: vec![line(state, reason)],
+        commands: vec![command_line(state, reason)],
         ..DeviceOpStatus::default()
     }
 }
@@ -266,11 +266,22 @@ fn update(text: &str) -> GivenCommand {
     GivenCommand { command: NodeCommand::Update, counter: TEXT, text: Ok(text.to_owned()) }
 }
 
+/// baseos has this image of this source in its hands.
+fn line(source: Source, image: &str, counter: u32) -> ImageLine {
+    ImageLine {
+        source,
+        content_tree_uuid: image.to_owned(),
+        base_os_version: "2.0".to_owned(),
+        retry_update_counter: counter,
+        state: CommandState::Waiting,
+        reason: "why".to_owned(),
+    }
+}
+
 fn known_update(given: Option<&GivenCommand>) -> Known<'_> {
     Known { command: NodeCommand::Update, ..known(given) }
 }
 
-/// Nothing but an image with a version is wanted, and the text says why if it is refused.
 #[test]
 fn the_image_follows_what_stands_on_the_node() {
     let wanted = BaseOsConfig {
@@ -287,16 +298,38 @@ fn the_image_follows_what_stands_on_the_node() {
     ));
     let known = known_update(Some(&good));
     let old = BaseOsConfig { retry_update_counter: 7, ..wanted.clone() };
-    for (what, known, present, expected) in [
-        ("commanded", known, None, Some(&wanted)),
-        ("another text", known, Some(&old), Some(&wanted)),
-        ("taken back", known_update(None), Some(&old), None),
-        ("never seen without", Known { is_seen_without: false, ..known }, None, None),
-        ("the Node is not seen", Known { node: None, ..known }, Some(&old), Some(&old)),
-        ("switched off", Known { is_on: false, ..known }, Some(&old), None),
+    // What baseos has kept over a boot: the image, or another one.
+    let held = |image: &str| BaseOsHold {
+        images: [Source::Person, Source::Cluster].map(|source| line(source, image, TEXT)).to_vec(),
+        ..BaseOsHold::default()
+    };
+    let (same, other) = (held(IMAGE), held("another"));
+    let not_other = BaseOsConfig {
+        base_os_version: "2.0".to_owned(),
+        content_tree_uuid: "another".to_owned(),
+        retry_update_counter: TEXT,
+        ..BaseOsConfig::default()
+    };
+    let not_same = BaseOsConfig { content_tree_uuid: IMAGE.to_owned(), ..not_other.clone() };
+    let (off, unseen) = (Known { is_on: false, ..known }, Known { node: None, ..known });
+    for (what, known, present, hold, expected) in [
+        ("commanded", known, None, None, vec![&wanted]),
+        ("another text", known, Some(&old), Some(&same), vec![&wanted]),
+        ("taken back", known_update(None), Some(&old), None, vec![]),
+        ("taken back while the device was down", known_update(None), None, Some(&same), vec![&not_same]),
+        ("another image while it was down", known, None, Some(&other), vec![&not_other, &wanted]),
+        ("never seen without", Known { is_seen_without: false, ..known }, None, None, vec![]),
+        ("the Node is not seen", unseen, Some(&old), Some(&other), vec![&old]),
+        ("switched off", off, Some(&old), None, vec![]),
     ] {
-        assert_eq!(image(&known, present).as_ref(), expected, "{what}");
+        let present = present.into_iter().cloned().collect();
+        assert_eq!(images(&known, present, hold).iter().collect::<Vec<_>>(), expected, "{what}");
     }
+}
+
+#[test]
+fn a_text_that_names_no_image_is_refused_with_what_is_accepted() {
+    let old = BaseOsConfig { content_tree_uuid: IMAGE.to_owned(), ..BaseOsConfig::default() };
     let device = Device { action: None, phase: &Phase::Idle, last: None };
     for (text, why) in [
         ("2.0", "invalid type"),
@@ -311,7 +344,8 @@ fn the_image_follows_what_stands_on_the_node() {
         let given = update(text);
         let known = known_update(Some(&given));
         let answer = answer(&known, &Taker::Baseos(None), &device).unwrap();
-        assert_eq!((image(&known, Some(&old)), answer.state), (None, AnswerState::Failed), "{text}");
+        assert_eq!(images(&known, vec![old.clone()], None), [], "{text}");
+        assert_eq!(answer.state, AnswerState::Failed, "{text}");
         assert!(
             answer.reason.starts_with("the text of annotation ebb.dev/update is refused: "),
             "{answer:?}"
@@ -327,14 +361,7 @@ fn an_update_is_answered_as_baseos_says_of_this_text() {
     let known = known_update(Some(&given));
     let says = |source, counter, state| BaseOsHold {
         content_tree_uuid: IMAGE.to_owned(),
-        images: vec![schemas::ImageLine {
-            source,
-            content_tree_uuid: IMAGE.to_owned(),
-            base_os_version: "2.0".to_owned(),
-            retry_update_counter: counter,
-            state,
-            reason: "why".to_owned(),
-        }],
+        images: vec![ImageLine { state, ..line(source, IMAGE, counter) }],
         ..BaseOsHold::default()
     };
     let said = |state| Some(says(Source::Cluster, TEXT, state));
