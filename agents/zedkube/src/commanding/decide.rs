@@ -180,8 +180,9 @@ pub(super) fn request<'a>(known: &Known<'a>, present: Option<&'a str>) -> Option
     known.published(present, |text, _| Some(text))
 }
 
-/// The images that have to be configured. `present` are those that are; `hold` is what baseos says in this boot: an image
-/// that it has kept over a boot and that is not commanded any more is taken back.
+/// The images that have to be configured. `present` are those that are; `hold` is what baseos says in this boot. An image
+/// that is not commanded any more is not configured any more; one that baseos has kept over a boot has no file, and is
+/// taken back by one.
 pub(super) fn images(
     known: &Known<'_>,
     present: Vec<BaseOsConfig>,
@@ -191,11 +192,13 @@ pub(super) fn images(
         return present;
     }
     let wanted = known.published(None, |text, counter| config(text, counter).ok());
-    let is_other = |line: &&ImageLine| {
-        let is_it = |wanted: &BaseOsConfig| wanted.content_tree_uuid == line.content_tree_uuid;
-        line.source == Source::Cluster && !wanted.as_ref().is_some_and(is_it)
+    let is_left = |line: &&ImageLine| {
+        let is_it = |config: &BaseOsConfig| config.content_tree_uuid == line.content_tree_uuid;
+        let has_file = present.iter().any(|config| is_it(config) && config.activate);
+        let is_pending = line.source == Source::Cluster && line.state != CommandState::Done;
+        is_pending && !has_file && !wanted.as_ref().is_some_and(is_it)
     };
-    let taken_back = hold.into_iter().flat_map(|hold| hold.images.iter().filter(is_other));
+    let taken_back = hold.into_iter().flat_map(|hold| hold.images.iter().filter(is_left));
     let taken_back = taken_back.map(|line| BaseOsConfig {
         base_os_version: line.base_os_version.clone(),
         content_tree_uuid: line.content_tree_uuid.clone(),

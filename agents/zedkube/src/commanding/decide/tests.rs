@@ -304,6 +304,8 @@ fn the_image_follows_what_stands_on_the_node() {
         ..BaseOsHold::default()
     };
     let (same, other) = (held(IMAGE), held("another"));
+    let mut done = same.clone();
+    done.images.iter_mut().for_each(|line| line.state = CommandState::Done);
     let not_other = BaseOsConfig {
         base_os_version: "2.0".to_owned(),
         content_tree_uuid: "another".to_owned(),
@@ -315,7 +317,9 @@ fn the_image_follows_what_stands_on_the_node() {
     for (what, known, present, hold, expected) in [
         ("commanded", known, None, None, vec![&wanted]),
         ("another text", known, Some(&old), Some(&same), vec![&wanted]),
-        ("taken back", known_update(None), Some(&old), None, vec![]),
+        ("taken back", known_update(None), Some(&old), Some(&same), vec![]),
+        ("taken back when it was done", known_update(None), None, Some(&done), vec![]),
+        ("baseos has not dropped it yet", known_update(None), Some(&not_same), Some(&same), vec![&not_same]),
         ("taken back while the device was down", known_update(None), None, Some(&same), vec![&not_same]),
         ("another image while it was down", known, None, Some(&other), vec![&not_other, &wanted]),
         ("never seen without", Known { is_seen_without: false, ..known }, None, None, vec![]),
