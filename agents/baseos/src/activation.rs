@@ -379,17 +379,17 @@ fn may_withdraw(next: &State, facts: &Facts) -> bool {
 /// The effect that appends the line of a dry run. It is repeated after a restart, because a crash may have come between
 /// the record and the line; [`runtime::device_actions`] writes each line once.
 fn written_down(next: &State, before: &State, facts: &Facts, now: Moment, policy: Policy) -> Option<Effect> {
-    let config = next.record.current.as_ref().map(|current| &current.config)?;
+    let Accepted { config, source, .. } = next.record.current.as_ref()?;
     let is_dry_run = next.record.image(&config.content_tree_uuid)?.stage == Stage::DryRun;
     let begins = next.phase == Phase::Activated && (before.is_unsure || before.phase != Phase::Activated);
-    let Origin { source, by, reason } = facts.origin(&config.content_tree_uuid);
+    let Origin { by, reason, .. } = facts.origin(&config.content_tree_uuid);
     let (version, release, by) = (&config.base_os_version, release(next, facts), commanded_by(&by, &reason));
     let line = DeviceLine {
         action: "activate".to_owned(),
         reason: format!("image {version} of {source}: {release}{by}"),
         counter: config.retry_update_counter,
         content_tree_uuid: config.content_tree_uuid.clone(),
-        source,
+        source: *source,
         boot_id: next.record.boot_id.clone(),
         at: now.wall,
     };

@@ -34,7 +34,7 @@ pub(crate) fn lines(
         let is_current = uuid == Some(config.content_tree_uuid.as_str());
         let own = is_current.then(|| fate_of_current(need, words)).flatten();
         let content = || facts.content_obstacle(&config.content_tree_uuid);
-        Some((source, config, own.unwrap_or_else(|| fate(need, content(), uuid))))
+        Some((source, config, own.unwrap_or_else(|| fate(source, need, content(), uuid))))
     });
     let outranked = facts.outranked.iter().map(|(source, config)| {
         let runs = need(&next.record, config, &facts.running, policy) == Need::Active;
@@ -80,17 +80,22 @@ fn fate_of_current(need: &Need, (state, blocked_by, release): &Words) -> Option<
 }
 
 /// The fate of another image, and the reason.
-fn fate(need: &Need, content: Option<String>, current: Option<&str>) -> (CommandState, String) {
+fn fate(
+    source: Source,
+    need: &Need,
+    content: Option<String>,
+    current: Option<&str>,
+) -> (CommandState, String) {
+    // The cluster's counter follows from its text.
+    let again = if source == Source::Cluster { "another text" } else { "a new RetryUpdateCounter" };
     let behind = || current.map(|current| format!("image {current} comes first")).unwrap_or_default();
     match need {
         Need::Active => done(),
-        Need::Error(error) => {
-            (CommandState::Failed, format!("{error}; a new RetryUpdateCounter allows another try"))
-        }
+        Need::Error(error) => (CommandState::Failed, format!("{error}; {again} allows another try")),
         Need::Impossible(why) => (CommandState::Failed, why.clone()),
         Need::Nothing => (
             CommandState::Failed,
-            "another image was activated after this one; a new RetryUpdateCounter activates it".to_owned(),
+            format!("another image was activated after this one; {again} activates it"),
         ),
         Need::Unknown(why) => (CommandState::Waiting, cannot_tell(why)),
         Need::Activation => (CommandState::Waiting, content.unwrap_or_else(behind)),

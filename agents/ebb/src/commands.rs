@@ -1,6 +1,5 @@
 //! `ebb commands`: lists the last command of each source and operation with its state, and the images that sources want.
 
-use anyhow::Context;
 use clap::Args;
 use device_op::facts::{Kind, all_kinds};
 use device_op::operation_files::OperationFiles;
@@ -54,7 +53,7 @@ pub(crate) fn run(arguments: &CommandsArguments) -> anyhow::Result<()> {
     let mut operations: Vec<_> = all_kinds().collect();
     operations.sort_unstable();
     let operations = operations.into_iter().filter_map(|kind| row(&root, kind));
-    let mut rows: Vec<Row> = operations.chain(images(&root)?).collect();
+    let mut rows: Vec<Row> = operations.chain(images(&root)).collect();
     rows.sort_by_key(|row| row.source);
     if arguments.place.json {
         return screen::json(&rows);
@@ -63,12 +62,13 @@ pub(crate) fn run(arguments: &CommandsArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The images that sources want, as baseos shows them.
-///
-/// # Errors
-/// Its file cannot be read.
-fn images(root: &Root) -> anyhow::Result<impl Iterator<Item = Row>> {
+/// The images that sources want, as baseos shows them; none, with a word about it, if its file cannot be read.
+fn images(root: &Root) -> impl Iterator<Item = Row> {
     let hold = read_item::<BaseOsHold>(root, agent::BASEOSMGR, Persistence::Volatile, &TopicKey::global());
+    let hold = hold.unwrap_or_else(|refusal| {
+        screen::say(&format!("it is not known which images are wanted: {refusal}"));
+        None
+    });
     let row = |line: ImageLine| Row {
         source: line.source,
         operation: "update",
@@ -77,7 +77,7 @@ fn images(root: &Root) -> anyhow::Result<impl Iterator<Item = Row>> {
         reason: line.reason,
         image: Some(line.content_tree_uuid),
     };
-    Ok(hold.context("cannot tell which images are wanted")?.unwrap_or_default().images.into_iter().map(row))
+    hold.unwrap_or_default().images.into_iter().map(row)
 }
 
 fn row(root: &Root, kind: Kind) -> Option<Row> {

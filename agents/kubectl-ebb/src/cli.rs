@@ -14,7 +14,8 @@ use crate::kubectl::nodes::NodeArguments;
 use crate::plan::PlanArguments;
 use crate::uncordon::UncordonArguments;
 
-/// Drains nodes as `kubectl drain` does, with a reason for every wait; reboots, updates and shuts down the devices behind them.
+/// Drains nodes as `kubectl drain` does, with a reason for every wait; reboots, updates and shuts down the devices
+/// behind them.
 ///
 /// Other verbs about one device (its status, its poweroff) are typed there: `ebb status`.
 #[derive(Debug, Parser)]

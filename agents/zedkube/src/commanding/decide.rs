@@ -310,7 +310,10 @@ fn too_late(command: NodeCommand, taker: &Taker<'_>, device: &Device<'_>) -> Opt
     let counter = match taker {
         // Its image is not wanted any more, so baseos says nothing of it.
         Taker::Baseos(_) => {
-            let last = device.last.filter(|last| last.command == command);
+            let was_on_its_way = |last: &&CommandAnswer| {
+                last.command == command && matches!(last.state, AnswerState::Drained | AnswerState::Acting)
+            };
+            let last = device.last.filter(was_on_its_way);
             last.filter(|_| acts(device, |action| !action.content_tree_uuid.is_empty()))?.counter
         }
         Taker::DeviceOp(..) | Taker::Drain(_) => {

@@ -402,7 +402,9 @@ fn an_update_is_answered_as_baseos_says_of_this_text() {
         let answer = answer(&known, &Taker::Baseos(hold.as_ref()), &device);
         assert_eq!(answer, Some(expected), "row {row}");
     }
-    for device in [device, told, goes] {
+    // Of another image nothing is too late.
+    let done = CommandAnswer::new(NodeCommand::Update, TEXT, Done, "");
+    for device in [device, told, goes, Device { last: Some(&done), ..goes }] {
         assert_eq!(answer(&known_update(None), &Taker::Baseos(another.as_ref()), &device), None);
     }
 }
