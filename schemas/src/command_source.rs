@@ -60,6 +60,12 @@ impl Source {
         }
     }
 
+    /// True if the field Reason counts in a command of this source: a person's own words, or the text of the cluster's
+    /// annotation. The other sources have none.
+    pub const fn gives_reason(self) -> bool {
+        matches!(self, Self::Person | Self::Cluster)
+    }
+
     /// The source with this name, if there is one.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|source| source.name() == name)

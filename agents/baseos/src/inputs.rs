@@ -50,12 +50,11 @@ pub(crate) fn configs(root: &Root, settings: &Settings) -> Configs {
         let read = read_items::<BaseOsConfig>(root, publisher, VOLATILE);
         for (key, config) in read.items {
             let uuid = key.as_str().to_owned();
-            // Author and reason count only in a command of an operator, the reason also in one of the cluster. They make
-            // no configuration new.
+            // Author and reason make no configuration new. The author counts only in a command of an operator.
             let is_person = source == Source::Person;
-            let has_reason = is_person || source == Source::Cluster;
             let by = if is_person { one_line(&config.by, MOST_BY) } else { String::new() };
-            let reason = if has_reason { one_line(&config.reason, MOST_WORDS) } else { String::new() };
+            let reason =
+                if source.gives_reason() { one_line(&config.reason, MOST_WORDS) } else { String::new() };
             let before = sources.insert(uuid.clone(), Origin { source, by, reason });
             let (by, reason) = (String::new(), String::new());
             let config = BaseOsConfig { content_tree_uuid: uuid.clone(), by, reason, ..config };

@@ -1,5 +1,6 @@
-//! Tells each source how far the images are that it wants.
+//! BaseOsHold.Images: how far each image is, for the source that wants it.
 
+use runtime::shown_try::ShownTry;
 use schemas::{BaseOsConfig, BaseOsHoldState, CommandState, ImageLine, Source};
 use text::one_line;
 
@@ -9,6 +10,9 @@ use crate::need::{Need, Needs, Words, cannot_tell, need};
 use crate::policy::Policy;
 use crate::record::Accepted;
 use crate::state::State;
+
+/// Setting for the pause after a failure.
+pub(crate) const RETRY: &str = "baseos.retry";
 
 /// Limit for the lines of one source: BaseOsHold has to fit into one message of the socket protocol.
 const MOST_LINES: usize = 8;
@@ -32,7 +36,7 @@ pub(crate) fn lines(
     let first = given.chain(carried_over).filter_map(|(source, config)| {
         let (_, need) = needs.get(&config.content_tree_uuid)?;
         let is_current = uuid == Some(config.content_tree_uuid.as_str());
-        let own = is_current.then(|| fate_of_current(need, words)).flatten();
+        let own = is_current.then(|| fate_of_current(source, need, words, next.next_try)).flatten();
         let content = || facts.content_obstacle(&config.content_tree_uuid);
         Some((source, config, own.unwrap_or_else(|| fate(source, need, content(), uuid))))
     });
@@ -64,7 +68,12 @@ const fn done() -> (CommandState, String) {
 }
 
 /// The fate of the current image, and the reason; `None` if it is idle.
-fn fate_of_current(need: &Need, (state, blocked_by, release): &Words) -> Option<(CommandState, String)> {
+fn fate_of_current(
+    source: Source,
+    need: &Need,
+    (state, blocked_by, release): &Words,
+    next_try: Option<ShownTry>,
+) -> Option<(CommandState, String)> {
     match state {
         // The device stays up after a dry run: nothing more happens.
         BaseOsHoldState::Activated if *need == Need::DryRun => {
@@ -74,9 +83,17 @@ fn fate_of_current(need: &Need, (state, blocked_by, release): &Words) -> Option<
             Some((CommandState::HandedOver, release.clone()))
         }
         BaseOsHoldState::Deferred => Some((CommandState::Waiting, blocked_by.clone())),
-        BaseOsHoldState::Failed => Some((CommandState::Failed, blocked_by.clone())),
+        BaseOsHoldState::Failed => {
+            let in_full = |next: ShownTry| next.after_error(blocked_by, another_try(source), RETRY);
+            Some((CommandState::Failed, next_try.map_or_else(|| blocked_by.clone(), in_full)))
+        }
         BaseOsHoldState::Idle => None,
     }
+}
+
+/// What has to be given so that an image is tried again: the cluster's counter follows from its text.
+pub(crate) const fn another_try(source: Source) -> &'static str {
+    if matches!(source, Source::Cluster) { "another text" } else { "a new RetryUpdateCounter" }
 }
 
 /// The fate of another image, and the reason.
@@ -86,8 +103,7 @@ fn fate(
     content: Option<String>,
     current: Option<&str>,
 ) -> (CommandState, String) {
-    // The cluster's counter follows from its text.
-    let again = if source == Source::Cluster { "another text" } else { "a new RetryUpdateCounter" };
+    let again = another_try(source);
     let behind = || current.map(|current| format!("image {current} comes first")).unwrap_or_default();
     match need {
         Need::Active => done(),

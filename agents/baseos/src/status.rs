@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use runtime::clock::Moment;
 use runtime::refused::with_refused;
-use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
 use schemas::{
     BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, GoTime, SCHEMA_VERSION, Source, SwState,
 };
 
 use crate::facts::{Configured, Facts, Origin};
-use crate::lines::lines;
+use crate::lines::{RETRY, another_try, lines};
 use crate::need::{Need, Needs, Words, cannot_tell, config_in_effect, need};
 use crate::nodeagent::is_acting;
 use crate::policy::Policy;
@@ -141,13 +140,18 @@ fn image_at_rest(hold: BaseOsHold, needs: &Needs, facts: &Facts) -> BaseOsHold {
     use BaseOsHoldState::{Deferred, Failed};
     let about = |(uuid, (_, need)): (&String, &(BaseOsConfig, Need))| {
         let (state, blocked_by, release) = match need {
-            Need::Error(error) => (Failed, error.clone(), "a new RetryUpdateCounter allows another try"),
-            Need::Impossible(why) => (Failed, why.clone(), "set baseos.activate to what writes an image"),
-            Need::Unknown(why) => (Deferred, cannot_tell(why), ""),
-            Need::Activation => (Deferred, facts.content_obstacle(uuid)?, SEE_CONTENT),
+            Need::Error(error) => {
+                let again = another_try(facts.origin(uuid).source);
+                (Failed, error.clone(), format!("{again} allows another try"))
+            }
+            Need::Impossible(why) => {
+                (Failed, why.clone(), "set baseos.activate to what writes an image".to_owned())
+            }
+            Need::Unknown(why) => (Deferred, cannot_tell(why), String::new()),
+            Need::Activation => (Deferred, facts.content_obstacle(uuid)?, SEE_CONTENT.to_owned()),
             Need::Nothing | Need::Reboot | Need::DryRun | Need::Active => return None,
         };
-        Some((uuid.clone(), state, blocked_by, release.to_owned()))
+        Some((uuid.clone(), state, blocked_by, release))
     };
     let mut all: Vec<_> = needs.iter().filter_map(about).collect();
     // A failed image comes first, because it needs a person.
@@ -189,7 +193,9 @@ fn words(next: &State, facts: &Facts) -> Words {
         ),
         Phase::Failed => {
             let error = next.record.failed.as_ref().map_or_else(none, |failure| failure.error.clone());
-            (BaseOsHoldState::Failed, error, retry_hint(next))
+            let source = next.record.current.as_ref().map_or_else(Source::default, |current| current.source);
+            let hint = |next_try: ShownTry| next_try.hint(another_try(source), RETRY);
+            (BaseOsHoldState::Failed, error, next.next_try.map_or_else(none, hint))
         }
     }
 }
@@ -198,13 +204,6 @@ fn words(next: &State, facts: &Facts) -> Words {
 pub(crate) fn release(next: &State, facts: &Facts) -> String {
     let is_known = matches!(next.hold.state, BaseOsHoldState::Activating | BaseOsHoldState::Activated);
     facts.drain.release(if is_known { &next.hold.release } else { "" })
-}
-
-fn retry_hint(next: &State) -> String {
-    match next.next_try.map(|next_try| next_try.at) {
-        Some(NextTry::OnCommand) => "give a new RetryUpdateCounter: baseos.retry is 0s".to_owned(),
-        Some(NextTry::At(_)) | None => "a new RetryUpdateCounter tries again at once".to_owned(),
-    }
 }
 
 fn shown_next_try(next: &State, now: Moment, policy: Policy) -> Option<ShownTry> {

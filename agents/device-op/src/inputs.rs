@@ -29,12 +29,11 @@ pub(crate) fn command(root: &Root, (source, operation): Kind, settings: &Setting
     match read_item::<DeviceOpsCmd>(root, source.agent(), Persistence::Volatile, &key) {
         Ok(Some(command)) => {
             let ops_time = one_line(&command.ops_time, MOST_TIME);
-            // `--now`, `--without-record` and the author count only in a command of an operator; the reason also in one of the
-            // cluster, whose reason is the text of the annotation.
+            // `--now`, `--without-record` and the author count only in a command of an operator.
             let is_person = source == Source::Person;
-            let has_reason = is_person || source == Source::Cluster;
             let by = if is_person { one_line(&command.by, MOST_BY) } else { String::new() };
-            let reason = if has_reason { one_line(&command.reason, MOST_REASON) } else { String::new() };
+            let reason =
+                if source.gives_reason() { one_line(&command.reason, MOST_REASON) } else { String::new() };
             let now = command.now && is_person;
             let without_record = command.without_record && is_person && operation == Operation::Reboot;
             let desired_state =

@@ -2,10 +2,10 @@
 
 use runtime::clock::Moment;
 use runtime::refused::with_refused;
-use runtime::retry::NextTry;
 use runtime::shown_try::ShownTry;
 use schemas::{
-    CommandLine, CommandState, DeviceOpState, DeviceOpStatus, GoTime, Operation, SCHEMA_VERSION, commanded_by,
+    CommandLine, CommandState, DeviceOpState, DeviceOpStatus, GoTime, Operation, SCHEMA_VERSION, Source,
+    commanded_by,
 };
 
 use crate::commands::published;
@@ -18,6 +18,9 @@ use crate::state::{AfterRelease, Phase, State};
 
 /// Shown if a command is taken back after the point of no return.
 const TOO_LATE: &str = "take-back refused: too late, the device is going down";
+
+/// Setting for the pause after a failure.
+const RETRY: &str = "device-op.retry";
 
 /// Updates DeviceOpStatus and the command in ZedAgentStatus.
 pub(crate) fn show(next: &mut State, judged: &Judged, facts: &Facts, now: Moment, policy: &Policy) {
@@ -123,7 +126,10 @@ fn line(next: &State, kind: Kind, facts: &Facts) -> Option<CommandLine> {
     let (source, operation) = kind;
     let is_handed_over = record.handed_over.is_some_and(|current| current.kind() == kind);
     let (state, reason) = if let Some(failure) = record.failure_of(Some(accepted)) {
-        (CommandState::Failed, failure.error.clone())
+        let error = failure.error.clone();
+        let next_try = next.next_try;
+        let in_full = |next: ShownTry| next.after_error(&error, new_command(source), RETRY);
+        (CommandState::Failed, next_try.map_or_else(|| error.clone(), in_full))
     } else if is_handed_over {
         (CommandState::HandedOver, String::new())
     } else {
@@ -181,7 +187,8 @@ fn words(next: &State, judged: &Judged, facts: &Facts) -> (String, String) {
         Phase::Recalling(AfterRelease::Fail(error)) => (error.clone(), String::new()),
         Phase::Failed => {
             let error = next.record.failed.as_ref().map_or_else(String::new, |failure| failure.error.clone());
-            (error, retry_hint(next))
+            let source = next.record.current().map_or_else(Source::default, |current| current.source);
+            (error, next.next_try.map_or_else(String::new, |next| next.hint(new_command(source), RETRY)))
         }
     }
 }
@@ -208,11 +215,9 @@ fn release(next: &State, facts: &Facts) -> String {
     facts.drain.release(if is_known { &next.shown.release } else { "" })
 }
 
-fn retry_hint(next: &State) -> String {
-    match next.next_try.map(|next_try| next_try.at) {
-        Some(NextTry::OnCommand) => "give a new command: device-op.retry is 0s".to_owned(),
-        Some(NextTry::At(_)) | None => "a new command tries again at once".to_owned(),
-    }
+/// What has to be given for another attempt.
+const fn new_command(source: Source) -> &'static str {
+    if matches!(source, Source::Cluster) { "another text" } else { "a new command" }
 }
 
 fn shown_next_try(next: &State, now: Moment, policy: &Policy) -> Option<ShownTry> {

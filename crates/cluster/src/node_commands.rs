@@ -25,6 +25,9 @@ const LONGEST_STATE: usize = 4096;
 /// Longest reason in an answer, in bytes.
 const LONGEST_REASON: usize = 512;
 
+/// Longest words of the parser in a reason, in bytes: they repeat an unknown field, however long it is.
+const LONGEST_PARSER_WORDS: usize = 256;
+
 /// A command that a Node can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -94,6 +97,7 @@ impl UpdateText {
     /// It is no such JSON; the words say why, and what is accepted.
     pub fn parse(text: &str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|error| {
+            let error = one_line(&error.to_string(), LONGEST_PARSER_WORDS);
             format!(
                 "the text of annotation {} is refused: {error}; accepted: such as \
                  {{\"image\":\"6ba7b810-9dad-11d1-80b4-000000000002\",\"version\":\"16.0.1\",\"reason\":\"…\"}}",

@@ -30,6 +30,24 @@ impl ShownTry {
         };
         Self { at, shown }
     }
+
+    /// How to have the next attempt at once. `new` is what has to be given, such as `a new command`; `setting` is the one
+    /// for the pause between attempts.
+    pub fn hint(self, new: &str, setting: &str) -> String {
+        match self.at {
+            NextTry::OnCommand => format!("give {new}: {setting} is 0s"),
+            NextTry::At(_) => format!("{new} tries again at once"),
+        }
+    }
+
+    /// An error with the time of the next attempt, and how to have it at once: for readers who see nothing else.
+    pub fn after_error(self, error: &str, new: &str, setting: &str) -> String {
+        let hint = self.hint(new, setting);
+        match self.at {
+            NextTry::OnCommand => format!("{error}; {hint}"),
+            NextTry::At(_) => format!("{error}; tried again at {}; {hint}", self.shown),
+        }
+    }
 }
 
 fn later(wall: GoTime, millis: u64) -> GoTime {

@@ -484,6 +484,13 @@ fn each_source_is_told_how_far_its_image_is() {
     assert_eq!(told(&sim)[0], line("a", Failed, failed));
     sim.remove(B);
     sim.want(config(A, 2));
+    // A drain that failed says whether it is tried again.
+    sim.answer(DrainStatus::FailedDrain);
+    let BaseOsHold { blocked_by, next_try, .. } = sim.hold.clone();
+    let again = "a new RetryUpdateCounter tries again at once";
+    let failed = format!("{blocked_by}; tried again at {next_try}; {again}");
+    assert_eq!(told(&sim)[0], line("a", Failed, &failed));
+    sim.sleep(RETRY_MS);
     sim.answer(DrainStatus::Complete);
     sim.end(Ok(()));
     assert_eq!(told(&sim)[0], line("a", HandedOver, &sim.hold.release.clone()));

@@ -132,6 +132,9 @@ fn a_failed_drain_is_tried_again_later_or_for_a_new_command() {
         assert_eq!(sim.zedkube.request, None, "withdrawn");
         assert_eq!(shown(&sim), (Some(Reboot), 2, DeviceOpState::Failed));
         assert!(!sim.shown.next_try.is_zero());
+        let line = sim.shown.commands.first().map(|line| line.reason.clone()).unwrap();
+        let (error, next_try) = (&sim.shown.blocked_by, sim.shown.next_try);
+        assert_eq!(line, format!("{error}; tried again at {next_try}; a new command tries again at once"));
 
         let mut later = sim.clone();
         later.sleep(RETRY_MS - 1);

@@ -277,9 +277,8 @@ pub(super) fn answer(known: &Known<'_>, taker: &Taker<'_>, device: &Device<'_>) 
     // After a boot device-op and baseos say nothing at first.
     let before = device.last.filter(|last| last.is_to(command, given.counter));
     let before = before.filter(|before| before.state != AnswerState::Waiting);
-    let silent = || silent(taker);
     before.map_or_else(
-        || answer(AnswerState::Waiting, &silent()),
+        || answer(AnswerState::Waiting, &silent(taker)),
         |before| answer(before.state, &before.reason),
     )
 }

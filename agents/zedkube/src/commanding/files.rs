@@ -104,9 +104,11 @@ impl Files<BaseOsConfig> {
         for (key, image) in images {
             if topic.get(&key) != Some(image) {
                 let what = if image.activate { "given" } else { "taken back" };
-                let BaseOsConfig { base_os_version, retry_update_counter: counter, reason, .. } = image;
+                let BaseOsConfig { base_os_version, retry_update_counter, reason, .. } = image;
+                let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
                 tracing::info!(
-                    "BaseOsConfig: image {key} {base_os_version}, {counter} of {} is {what}: {reason}",
+                    "BaseOsConfig: image {key} {base_os_version}, RetryUpdateCounter {retry_update_counter} of source {}, \
+                     is {what}{why}",
                     Source::Cluster
                 );
             }

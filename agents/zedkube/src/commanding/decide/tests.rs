@@ -335,8 +335,10 @@ fn the_image_follows_what_stands_on_the_node() {
 fn a_text_that_names_no_image_is_refused_with_what_is_accepted() {
     let old = BaseOsConfig { content_tree_uuid: IMAGE.to_owned(), ..BaseOsConfig::default() };
     let device = Device { action: None, phase: &Phase::Idle, last: None };
+    let long = format!(r#"{{"{}":1}}"#, "x".repeat(900));
     for (text, why) in [
         ("2.0", "invalid type"),
+        (&long, "unknown field `xxx"),
         ("{", "EOF while parsing"),
         (r#"{"image":"x"}"#, "missing field `version`"),
         (r#"{"image":7,"version":"2.0"}"#, "invalid type"),
