@@ -18,6 +18,8 @@ pub const BASEOSMGR: &str = "baseosmgr";
 pub const VOLUMEMGR: &str = "volumemgr";
 /// The person at the command line.
 pub const EBB: &str = "ebb";
+/// The shutdown of the machine itself (`ebb hold`), which waits for a drain.
+pub const HOLD: &str = "ebb-hold";
 /// Whoever commands the device: a controller's agent, or `ebb reboot` and `ebb update`.
 pub const CONTROLLER: &str = "controller";
 
@@ -80,7 +82,11 @@ pub fn shown(publisher: &str) -> &str {
 
 /// Who asks for a drain, for people: zedkube publishes what the cluster commands.
 pub fn shown_asker(publisher: &str) -> &str {
-    if publisher == ZEDKUBE { "the cluster" } else { shown(publisher) }
+    match publisher {
+        ZEDKUBE => "the cluster",
+        HOLD => "the shutdown of this machine",
+        other => shown(other),
+    }
 }
 
 /// The name on the wire of what a person has typed; that of an agent that is not ours stays.

@@ -157,7 +157,8 @@ pub enum DrainRequester {
     /// The zero value of a missing field. EVE has no name for it, and a request with it is refused.
     #[default]
     Unset = 0,
-    /// In a status: no requester. In a request of ours: an operator, on the device (`ebb`) or by the cluster (`zedkube`).
+    /// In a status: no requester. In a request of ours: an operator, on the device (`ebb`) or by the cluster (`zedkube`); or
+    /// the shutdown of the machine (`ebb-hold`).
     None = 1,
     /// device-op (EVE's zedagent): reboot, shutdown, poweroff.
     DeviceOp = 2,
@@ -169,12 +170,13 @@ impl DrainRequester {
     const CODES: &'static [Code] = &[(0, "unset"), (1, "NONE"), (2, "DEVICEOP"), (3, "UPDATE")];
 
     /// The agents that may request a drain, by their folders, each with the requester that its requests must name.
-    pub const PUBLISHERS: [(&'static str, Self); 4] = [
+    pub const PUBLISHERS: [(&'static str, Self); 5] = [
         (agent::ZEDAGENT, Self::DeviceOp),
         (agent::BASEOSMGR, Self::Update),
         (agent::EBB, Self::None),
         // What the cluster commands by an annotation of the Node.
         (agent::ZEDKUBE, Self::None),
+        (agent::HOLD, Self::None),
     ];
 
     /// The requester's number in files and messages.

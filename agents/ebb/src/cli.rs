@@ -19,6 +19,7 @@ use crate::completion::CompletionArguments;
 use crate::config::ConfigArguments;
 use crate::force::ForceArguments;
 use crate::freeze::{FreezeArguments, UnfreezeArguments};
+use crate::hold::HoldArguments;
 use crate::operation::OperationArguments;
 use crate::parent::{ChildArguments, RunArguments};
 use crate::plan::DevicePlanArguments;
@@ -101,6 +102,8 @@ pub(crate) enum Command {
     Baseos(AgentFlags),
     /// Run the agents as child processes and restart them, on hosts without a service manager
     Run(RunArguments),
+    /// Keep a shutdown of this machine back until its node is drained; ebb-hold.service runs it
+    Hold(HoldArguments),
     /// Print the script with which a shell completes verbs, flags and names of nodes
     ///
     /// bash: `source <(ebb completion bash)`; zsh: `source <(ebb completion zsh)`; fish: `ebb completion fish | source`.

@@ -15,6 +15,7 @@ mod demo;
 mod device;
 mod force;
 mod freeze;
+mod hold;
 mod operation;
 mod operator;
 mod parent;
@@ -71,6 +72,7 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         Command::Shutdown(arguments) => operation::run(Operation::Shutdown, &arguments),
         Command::Poweroff(arguments) => operation::run(Operation::Poweroff, &arguments),
         Command::Update(arguments) => update::run(&arguments),
+        Command::Hold(arguments) => hold::run(&arguments),
         Command::Request(arguments) => request::run(&arguments),
         Command::Cancel(arguments) => cancel::run(&arguments),
         Command::Commands(arguments) => done(commands::run(&arguments)),

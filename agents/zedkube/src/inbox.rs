@@ -23,6 +23,7 @@ pub(crate) struct Inbox {
     baseosmgr: Folder,
     ebb: Folder,
     zedkube: Folder,
+    hold: Folder,
     cluster_config: Subscription<EdgeNodeClusterConfig>,
     /// EVE has published its config since this process began: from then on a missing item was deleted.
     has_seen_config: bool,
@@ -33,7 +34,7 @@ pub(crate) struct Inbox {
 impl Inbox {
     /// Begins to watch. The present content can be read at once.
     pub(crate) fn open(root: &Root) -> Self {
-        let [zedagent, baseosmgr, ebb, zedkube] =
+        let [zedagent, baseosmgr, ebb, zedkube, hold] =
             DrainRequester::PUBLISHERS.map(|(agent, requester)| Folder::open(root, agent, requester));
         let persistence = Persistence::Volatile;
         let mut inbox = Self {
@@ -42,6 +43,7 @@ impl Inbox {
             baseosmgr,
             ebb,
             zedkube,
+            hold,
             cluster_config: Subscription::open(root, agent::ZEDAGENT, persistence),
             has_seen_config: false,
             node_info: Subscription::follow(root, agent::ZEDAGENT, persistence),
@@ -69,6 +71,7 @@ impl Inbox {
             () = self.baseosmgr.items.changed() => {}
             () = self.ebb.items.changed() => {}
             () = self.zedkube.items.changed() => {}
+            () = self.hold.items.changed() => {}
             () = self.cluster_config.changed() => {}
             () = self.node_info.changed() => {}
             () = self.device_action.changed() => {}
@@ -142,12 +145,12 @@ impl Inbox {
         of_requests.chain(others).map(|refusal| refused_input(&refusal)).collect()
     }
 
-    fn folders(&self) -> [&Folder; 4] {
-        [&self.zedagent, &self.baseosmgr, &self.ebb, &self.zedkube]
+    fn folders(&self) -> [&Folder; 5] {
+        [&self.zedagent, &self.baseosmgr, &self.ebb, &self.zedkube, &self.hold]
     }
 
-    fn folders_mut(&mut self) -> [&mut Folder; 4] {
-        [&mut self.zedagent, &mut self.baseosmgr, &mut self.ebb, &mut self.zedkube]
+    fn folders_mut(&mut self) -> [&mut Folder; 5] {
+        [&mut self.zedagent, &mut self.baseosmgr, &mut self.ebb, &mut self.zedkube, &mut self.hold]
     }
 }
 

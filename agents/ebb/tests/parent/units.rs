@@ -21,8 +21,11 @@ const SERVICES: [(&str, &str, u32); 4] = [
 
 const TARGET: &str = "ebb.target";
 
-/// First line of the part that all units share.
-const COMMON: &str = "# The same in all four units.";
+/// The unit that no agent runs in, and its exposure.
+const HOLD: (&str, u32) = ("ebb-hold.service", 10);
+
+/// First line of the part that the units of the agents share, and of the part that all share.
+const COMMON: [&str; 2] = ["# The same in all four agents.", "# The same in all units."];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd")
@@ -44,13 +47,16 @@ fn installed() -> Result<(TempDir, PathBuf)> {
     let programs = root.path().join("usr/lib/ebb");
     fs::create_dir_all(&units)?;
     fs::create_dir_all(&programs)?;
+    fs::copy(folder().join(HOLD.0), units.join(HOLD.0))?;
     for (service, link, _) in SERVICES {
         fs::copy(folder().join(service), units.join(service))?;
         // Only whether it can be executed is asked.
         fs::copy("/bin/true", programs.join(link))?;
     }
     fs::create_dir_all(root.path().join("usr/bin"))?;
-    fs::copy("/bin/true", root.path().join("usr/bin/systemd-tmpfiles"))?;
+    for program in ["systemd-tmpfiles", "ebb"] {
+        fs::copy("/bin/true", root.path().join("usr/bin").join(program))?;
+    }
     fs::copy(folder().join(TARGET), units.join(TARGET))?;
     for target in ["sysinit.target", "basic.target", "shutdown.target", "multi-user.target"] {
         // An empty file would be a unit that is masked.
@@ -63,7 +69,7 @@ fn installed() -> Result<(TempDir, PathBuf)> {
 fn systemd_takes_every_line() -> Result<()> {
     let (root, units) = installed()?;
     let root = format!("--root={}", root.path().display());
-    for unit in SERVICES.map(|(service, ..)| service).into_iter().chain([TARGET]) {
+    for unit in SERVICES.map(|(service, ..)| service).into_iter().chain([TARGET, HOLD.0]) {
         let path = units.join(unit);
         let output = analyze(&["verify", "--man=no", &root, path.to_str().context("no text")?])?;
         // A key that is not known is passed over with a warning and success.
@@ -75,7 +81,8 @@ fn systemd_takes_every_line() -> Result<()> {
 
 #[test]
 fn a_unit_leaves_no_more_open_than_it_must() -> Result<()> {
-    for (service, _, limit) in SERVICES {
+    let agents = SERVICES.map(|(service, _, limit)| (service, limit));
+    for (service, limit) in agents.into_iter().chain([HOLD]) {
         let path = folder().join(service);
         let limit = format!("--threshold={limit}");
         let output = analyze(&["security", "--offline=true", &limit, path.to_str().context("no text")?])?;
@@ -89,15 +96,16 @@ fn a_unit_leaves_no_more_open_than_it_must() -> Result<()> {
 
 #[test]
 fn all_have_the_same_common_part() -> Result<()> {
-    let common = |service: &str| -> Result<String> {
+    let common = |service: &str, part: &str| -> Result<String> {
         let text = unit(service)?;
-        let Some((_, common)) = text.split_once(COMMON) else { bail!("{service} has no {COMMON:?}") };
-        Ok(common.to_owned())
+        let Some((_, common)) = text.split_once(part) else { bail!("{service} has no {part:?}") };
+        Ok(common.split("\n[Install]").next().unwrap_or_default().to_owned())
     };
-    let first = common(SERVICES[0].0)?;
-    assert!(first.contains("NoNewPrivileges=yes"), "{first}");
+    let [of_agents, of_all] = COMMON;
+    let (agent, first) = (common(SERVICES[0].0, of_agents)?, common(HOLD.0, of_all)?);
+    assert!(first.contains("NoNewPrivileges=yes") && agent.ends_with(&first), "{first}");
     for (service, ..) in SERVICES {
-        assert_eq!(common(service)?, first, "{service}");
+        assert_eq!(common(service, of_agents)?, agent, "{service}");
     }
     Ok(())
 }

@@ -146,7 +146,7 @@ impl Device {
         Ok(())
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = program();
         command.args(words).arg("--root").arg(self.folder.path());
         command

@@ -10,6 +10,7 @@ mod device;
 mod drains;
 mod dry_runs;
 mod forces;
+mod holds;
 mod hostile_texts;
 mod node_commands;
 mod nonsense;

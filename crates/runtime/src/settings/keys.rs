@@ -54,6 +54,8 @@ pub struct Settings {
     #[serde(flatten)]
     pub device_op: DeviceOpSettings,
     #[serde(flatten)]
+    pub hold: HoldSettings,
+    #[serde(flatten)]
     pub device: DeviceSettings,
     #[serde(flatten)]
     pub baseos: BaseosSettings,
@@ -299,6 +301,14 @@ pub struct HealthSettings {
 pub struct DeviceOpSettings {
     #[serde(rename = "device-op.retry", with = "Retry")]
     pub retry: Retry,
+}
+
+/// Key `hold.timeout`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldSettings {
+    /// systemd's own limit for a shutdown is 30 min (reboot.target), and that of ebb-hold.service 26 min.
+    #[serde(rename = "hold.timeout", with = "Span::<0, { 25 * MINUTE }>")]
+    pub timeout: Duration,
 }
 
 /// Keys `device.*`.

@@ -1,0 +1,362 @@
+//! `ebb hold`: keeps a shutdown of this machine back until its node is drained, for at most `hold.timeout`.
+//!
+//! systemd runs it when it starts and when it stops `ebb-hold.service`. It asks zedkube for a drain only while the system
+//! goes down; otherwise it withdraws what an earlier run has left. It is no command of any source: no window, counter or
+//! freeze applies to it.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use kubectl_ebb::screen;
+use pubsub::{Persistence, Publisher, Root, Subscription, TopicKey, read_item};
+use runtime::requester::unused_time;
+use runtime::settings::Command;
+use runtime::{AgentFlags, boot, clock, peers, program};
+use schemas::{
+    Agent, DeviceAction, DeviceActionState, DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport,
+    NodeDrainRequest, Outcome, agent,
+};
+use text::one_line;
+
+use crate::device::Device;
+
+/// Time between two lines on the console, and between two questions to systemd.
+const TICK: Duration = Duration::from_secs(5);
+
+/// How long a zedkube that does not run is waited for: systemd starts nothing again while the system goes down.
+const WITHOUT_ZEDKUBE: Duration = Duration::from_secs(10);
+
+/// Limit for an answer of systemd.
+const SYSTEMD_LIMIT: Duration = Duration::from_secs(20);
+
+/// The target that is started whenever the system goes down, and those that say how.
+const SHUTDOWN: &str = "shutdown.target";
+const WAYS_DOWN: [&str; 5] =
+    ["reboot.target", "poweroff.target", "halt.target", "kexec.target", "soft-reboot.target"];
+
+/// Said if no drain can be asked for.
+const NOT_ASKED: &str = "the shutdown goes on, and this node is NOT drained: no drain can be asked for";
+
+/// Longest line on the console, in bytes.
+const LONGEST_LINE: usize = 400;
+
+/// Arguments of `ebb hold`.
+#[derive(Args, Debug)]
+pub(crate) struct HoldArguments {
+    #[command(flatten)]
+    flags: AgentFlags,
+}
+
+/// What follows from what zedkube and nodeagent say.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The shutdown waits, for this reason.
+    Wait(String),
+    /// The drain has failed, for this reason. It is asked for again.
+    Failed(String),
+    /// The shutdown goes on, for this reason: there is nothing to wait for.
+    Pass(String),
+    /// The shutdown goes on, for this reason, although the node is not drained.
+    Undrained(String),
+}
+
+/// Holds the shutdown back. Exit code 1 if it goes on although the node should have been drained, and is not.
+pub(crate) fn run(arguments: &HoldArguments) -> anyhow::Result<ExitCode> {
+    let Device { root, settings, .. } = Device::read(&arguments.flags)?;
+    kubectl_ebb::in_runtime(hold(&root, settings.hold.timeout))
+}
+
+async fn hold(root: &Root, limit: Duration) -> anyhow::Result<ExitCode> {
+    let Some(way) = way_down().await.map_err(anyhow::Error::msg)? else {
+        return withdraw(root, "the system does not go down");
+    };
+    let until = clock::boot_millis().saturating_add(millis(limit));
+    let deadline = tokio::time::Instant::now() + limit;
+    let mut asking = Asking { root: root.clone(), way, request: None, failed_at: None, zedkube_until: None };
+    let mut reports = Subscription::open(root, agent::ZEDKUBE, Persistence::Volatile);
+    let mut tick = tokio::time::interval(TICK);
+    loop {
+        let is_tick = tokio::select! {
+            _ = tick.tick() => true,
+            () = reports.changed() => false,
+            () = tokio::time::sleep_until(deadline) => false,
+        };
+        if is_tick && matches!(way_down().await, Ok(None)) {
+            return withdraw(root, "the shutdown was called off");
+        }
+        let now = clock::boot_millis();
+        let (is_over, left) = (until <= now, until.saturating_sub(now) / 1000);
+        let over = |why| Verdict::Undrained(format!("hold.timeout ({} s) is over: {why}", limit.as_secs()));
+        let verdict = match asking.look(reports.get(&TopicKey::global()), now) {
+            Verdict::Wait(why) | Verdict::Failed(why) if is_over => over(why),
+            verdict => verdict,
+        };
+        match verdict {
+            Verdict::Pass(why) => {
+                say(&format!("the shutdown goes on: {why}"));
+                return Ok(ExitCode::SUCCESS);
+            }
+            Verdict::Undrained(why) => {
+                say(&format!("the shutdown goes on, and this node is NOT drained: {why}"));
+                return Ok(ExitCode::FAILURE);
+            }
+            Verdict::Wait(why) if is_tick => say(&format!("the shutdown waits, {left} s at most: {why}")),
+            Verdict::Failed(why) if is_tick => {
+                say(&format!("the shutdown waits, {left} s at most: the drain is asked for again: {why}"));
+                asking.failed_at = asking.request.take().map(|request| request.requested_at);
+            }
+            Verdict::Wait(_) | Verdict::Failed(_) => {}
+        }
+        asking.ask()?;
+    }
+}
+
+/// Our request for a drain.
+struct Asking {
+    root: Root,
+    /// The target by which the system goes down.
+    way: String,
+    /// The request; `None` while there is none, and when there has to be a new one.
+    request: Option<NodeDrainRequest>,
+    /// The time of the last request whose drain failed.
+    failed_at: Option<GoTime>,
+    /// When a zedkube that does not run is not waited for any longer, in milliseconds of this boot's clock.
+    zedkube_until: Option<u64>,
+}
+
+impl Asking {
+    fn look(&mut self, report: Option<&NodeDrainReport>, now: u64) -> Verdict {
+        let is_there = peers::runs(&self.root, Agent::Zedkube);
+        let since_now = now.saturating_add(millis(WITHOUT_ZEDKUBE));
+        self.zedkube_until = (!is_there).then(|| self.zedkube_until.unwrap_or(since_now));
+        if let Some(action) = acting(&self.root) {
+            return Verdict::Pass(action);
+        }
+        let is_away = || "zedkube does not run".to_owned();
+        match self.zedkube_until {
+            Some(end) if end <= now => Verdict::Undrained(is_away()),
+            Some(_) => Verdict::Wait(is_away()),
+            None => judge(report, self.request.as_ref()),
+        }
+    }
+
+    /// Publishes the request, unless it stands.
+    ///
+    /// # Errors
+    /// It cannot be published: there is nothing to wait for.
+    fn ask(&mut self) -> anyhow::Result<()> {
+        if self.request.is_some() {
+            return Ok(());
+        }
+        let (lock, key) = (peers::speak_as(&self.root, agent::HOLD).context(NOT_ASKED)?, TopicKey::global());
+        let requests = Publisher::open(&self.root, agent::HOLD, Persistence::Volatile, &lock);
+        let mut requests = requests.context(NOT_ASKED)?;
+        let before = requests.get(&key).cloned();
+        let is_failed = |before: &NodeDrainRequest| self.failed_at == Some(before.requested_at);
+        // Another run of this verb may wait for it.
+        let request =
+            before.clone().filter(|before| !is_failed(before)).unwrap_or_else(|| NodeDrainRequest {
+                requested_at: unused_time(clock::wall(), |time| {
+                    before.as_ref().is_some_and(|before| before.requested_at == time)
+                }),
+                requested_by: DrainRequester::None,
+                context: format!("the machine goes down ({})", self.way),
+            });
+        requests.publish(&key, &request).context(NOT_ASKED)?;
+        self.request = Some(request);
+        Ok(())
+    }
+}
+
+/// What zedkube says of our request.
+fn judge(report: Option<&NodeDrainReport>, request: Option<&NodeDrainRequest>) -> Verdict {
+    let Some(report) = report else {
+        return Verdict::Wait("zedkube has reported nothing yet".to_owned());
+    };
+    if let Some(disabled) = &report.disabled {
+        return Verdict::Pass(format!("NOT drained, because drains are switched off ({})", disabled.by));
+    }
+    if report.member == Member::No {
+        return Verdict::Pass("this machine is in no cluster, and there is nothing to drain".to_owned());
+    }
+    let line = request.and_then(|request| report.line_of(agent::HOLD, request.requested_at));
+    let answer = line.map(|line| line.answer).unwrap_or_default();
+    let NodeDrainReport { phase, reason, .. } = report;
+    if answer.is_failed() {
+        return Verdict::Failed(reason.clone());
+    }
+    match (answer, report.outcome) {
+        (DrainStatus::Complete, Some(Outcome::Drained)) => {
+            Verdict::Pass(format!("the node is drained: {reason}"))
+        }
+        (DrainStatus::Complete, _) => {
+            Verdict::Pass(format!("NOT drained, as settings or an operator allow: {reason}"))
+        }
+        _ if reason.is_empty() => Verdict::Wait(phase.clone()),
+        _ => Verdict::Wait(format!("{phase}: {reason}")),
+    }
+}
+
+/// The words for an action by which nodeagent itself takes this machine down now; the gate was passed for it.
+fn acting(root: &Root) -> Option<String> {
+    let action: DeviceAction =
+        read_item(root, agent::NODEAGENT, Persistence::Volatile, &TopicKey::global()).ok().flatten()?;
+    let is_of_this_boot = boot::boot_id(root).is_ok_and(|boot_id| boot_id == action.boot_id);
+    let acts = is_of_this_boot && action.state == DeviceActionState::Acting && !action.is_dry_run();
+    acts.then(|| "nodeagent takes the machine down, by a command that was held back until now".to_owned())
+}
+
+/// Withdraws what an earlier run asked for.
+///
+/// # Errors
+/// The request cannot be removed.
+fn withdraw(root: &Root, why: &str) -> anyhow::Result<ExitCode> {
+    let key = TopicKey::global();
+    let file = root.item::<NodeDrainRequest>(agent::HOLD, Persistence::Volatile, &key);
+    if file.exists() {
+        let lock = peers::speak_as(root, agent::HOLD)?;
+        let mut requests: Publisher<NodeDrainRequest> =
+            Publisher::open(root, agent::HOLD, Persistence::Volatile, &lock)?;
+        requests
+            .unpublish(&key)
+            .context("the request for a drain cannot be withdrawn; remove its file by hand")?;
+        say(&format!("{why}: the request for a drain is withdrawn"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The target by which the system goes down; `None` if it does not.
+///
+/// # Errors
+/// systemd does not say.
+async fn way_down() -> Result<Option<String>, String> {
+    let words = ["list-jobs", "--no-legend", SHUTDOWN].into_iter().chain(WAYS_DOWN);
+    let command = Command { program: "systemctl".to_owned(), arguments: words.map(str::to_owned).collect() };
+    let jobs = program::run(&command, &[], SYSTEMD_LIMIT).await;
+    let jobs = jobs.map_err(|error| format!("cannot tell whether the system goes down: {error}"))?;
+    Ok(way_in(&jobs))
+}
+
+/// The target by which the system goes down, in the jobs of systemd: number, unit, kind, and state in each line.
+fn way_in(jobs: &str) -> Option<String> {
+    let started = jobs.lines().filter_map(|job| {
+        let mut words = job.split_whitespace().skip(1);
+        let (unit, kind) = (words.next()?, words.next()?);
+        (kind == "start").then_some(unit)
+    });
+    let started: Vec<&str> = started.collect();
+    let way = || WAYS_DOWN.into_iter().find(|way| started.contains(way)).unwrap_or(SHUTDOWN);
+    started.contains(&SHUTDOWN).then(|| way().to_owned())
+}
+
+fn say(text: &str) {
+    screen::line(&one_line(text, LONGEST_LINE));
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use schemas::{Disabled, RequestLine};
+
+    use super::*;
+
+    #[test]
+    fn the_way_down_is_a_target_that_is_being_started() {
+        for (jobs, way) in [
+            ("", None),
+            ("No jobs running.\n", None),
+            ("  7 reboot.target start waiting\n", None),
+            ("7 shutdown.target stop waiting\n8 poweroff.target start waiting\n", None),
+            ("7 shutdown.target start waiting\n", Some("shutdown.target")),
+            (
+                "  12 soft-reboot.target start waiting\n   7 shutdown.target  start waiting\n",
+                Some("soft-reboot.target"),
+            ),
+            ("7 shutdown.target\n\n7\n", None),
+        ] {
+            assert_eq!(way_in(jobs).as_deref(), way, "{jobs:?}");
+        }
+    }
+
+    #[test]
+    fn a_zedkube_that_does_not_run_is_waited_for_but_not_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let mut asking =
+            Asking { root, way: SHUTDOWN.to_owned(), request: None, failed_at: None, zedkube_until: None };
+        let away = || "zedkube does not run".to_owned();
+        assert_eq!(asking.look(None, 1_000), Verdict::Wait(away()));
+        assert_eq!(asking.look(None, 10_999), Verdict::Wait(away()));
+        assert_eq!(asking.look(None, 11_000), Verdict::Undrained(away()));
+    }
+
+    #[test]
+    fn only_what_takes_the_machine_down_in_this_boot_is_acting() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let lock = peers::speak_as(&root, agent::NODEAGENT).unwrap();
+        let mut actions = Publisher::open(&root, agent::NODEAGENT, Persistence::Volatile, &lock).unwrap();
+        let boot_id = boot::boot_id(&root).unwrap();
+        let action = DeviceAction { state: DeviceActionState::Acting, boot_id, ..DeviceAction::default() };
+        let dry_run = Some(vec![DeviceAction::DRY_RUN.to_owned()]);
+        for (action, acts) in [
+            (action.clone(), true),
+            (DeviceAction { means: dry_run, ..action.clone() }, false),
+            (DeviceAction { boot_id: "before".to_owned(), ..action.clone() }, false),
+            (DeviceAction { state: DeviceActionState::Done, ..action }, false),
+        ] {
+            actions.publish(&TopicKey::global(), &action).unwrap();
+            assert_eq!(acting(&root).is_some(), acts, "{action:?}");
+        }
+    }
+
+    #[test]
+    fn the_shutdown_waits_for_the_answer_to_this_request() {
+        let request = NodeDrainRequest { requested_at: clock::wall().into(), ..NodeDrainRequest::default() };
+        let line = |publisher: &str, answer| RequestLine {
+            publisher: publisher.to_owned(),
+            requested_at: request.requested_at,
+            answer,
+            ..RequestLine::default()
+        };
+        let says = |member, requests| NodeDrainReport {
+            member,
+            requests,
+            phase: "Attempting".to_owned(),
+            reason: "2 pods".to_owned(),
+            ..NodeDrainReport::default()
+        };
+        let answered = |answer| says(Member::Yes, vec![line(agent::HOLD, answer)]);
+        let complete =
+            |outcome| NodeDrainReport { outcome: Some(outcome), ..answered(DrainStatus::Complete) };
+        let disabled = Disabled { by: "alice".to_owned(), ..Disabled::default() };
+        let wait = |why: &str| Verdict::Wait(why.to_owned());
+        let pass = |why: &str| Verdict::Pass(why.to_owned());
+        let nobody = "this machine is in no cluster, and there is nothing to drain";
+        let allowed = "NOT drained, as settings or an operator allow: 2 pods";
+        for (report, verdict) in [
+            (None, wait("zedkube has reported nothing yet")),
+            (Some(says(Member::Unknown, vec![])), wait("Attempting: 2 pods")),
+            (Some(answered(DrainStatus::Unknown)), wait("Attempting: 2 pods")),
+            (
+                Some(says(Member::Yes, vec![line(agent::EBB, DrainStatus::Complete)])),
+                wait("Attempting: 2 pods"),
+            ),
+            (Some(says(Member::No, vec![])), pass(nobody)),
+            (
+                Some(NodeDrainReport { disabled: Some(disabled), ..answered(DrainStatus::Unknown) }),
+                pass("NOT drained, because drains are switched off (alice)"),
+            ),
+            (Some(complete(Outcome::Drained)), pass("the node is drained: 2 pods")),
+            (Some(complete(Outcome::Forced)), pass(allowed)),
+            (Some(answered(DrainStatus::FailedDrain)), Verdict::Failed("2 pods".to_owned())),
+        ] {
+            assert_eq!(judge(report.as_ref(), Some(&request)), verdict, "{report:?}");
+        }
+    }
+}
