@@ -13,7 +13,7 @@ use kubectl_ebb::screen;
 use pubsub::{Persistence, Publisher, Root, Subscription, TopicKey, read_item};
 use runtime::requester::unused_time;
 use runtime::settings::Command;
-use runtime::{AgentFlags, boot, clock, peers, program};
+use runtime::{AgentFlags, boot, clock, error_chain, peers, program};
 use schemas::{
     Agent, DeviceAction, DeviceActionState, DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport,
     NodeDrainRequest, Outcome, agent,
@@ -35,9 +35,6 @@ const SYSTEMD_LIMIT: Duration = Duration::from_secs(20);
 const SHUTDOWN: &str = "shutdown.target";
 const WAYS_DOWN: [&str; 5] =
     ["reboot.target", "poweroff.target", "halt.target", "kexec.target", "soft-reboot.target"];
-
-/// Said if no drain can be asked for.
-const NOT_ASKED: &str = "the shutdown goes on, and this node is NOT drained: no drain can be asked for";
 
 /// Longest line on the console, in bytes.
 const LONGEST_LINE: usize = 400;
@@ -86,6 +83,12 @@ async fn hold(root: &Root, limit: Duration) -> anyhow::Result<ExitCode> {
         if is_tick && matches!(way_down().await, Ok(None)) {
             return withdraw(root, "the shutdown was called off");
         }
+        if is_acting(root) {
+            say(
+                "the shutdown goes on: nodeagent takes the machine down, by a command that was held back until now",
+            );
+            return Ok(ExitCode::SUCCESS);
+        }
         let now = clock::boot_millis();
         let (is_over, left) = (until <= now, until.saturating_sub(now) / 1000);
         let over = |why| Verdict::Undrained(format!("hold.timeout ({} s) is over: {why}", limit.as_secs()));
@@ -94,14 +97,8 @@ async fn hold(root: &Root, limit: Duration) -> anyhow::Result<ExitCode> {
             verdict => verdict,
         };
         match verdict {
-            Verdict::Pass(why) => {
-                say(&format!("the shutdown goes on: {why}"));
-                return Ok(ExitCode::SUCCESS);
-            }
-            Verdict::Undrained(why) => {
-                say(&format!("the shutdown goes on, and this node is NOT drained: {why}"));
-                return Ok(ExitCode::FAILURE);
-            }
+            Verdict::Pass(why) => return Ok(asking.goes_on(&why, ExitCode::SUCCESS)),
+            Verdict::Undrained(why) => return Ok(asking.goes_on_undrained(&why)),
             Verdict::Wait(why) if is_tick => say(&format!("the shutdown waits, {left} s at most: {why}")),
             Verdict::Failed(why) if is_tick => {
                 say(&format!("the shutdown waits, {left} s at most: the drain is asked for again: {why}"));
@@ -109,7 +106,9 @@ async fn hold(root: &Root, limit: Duration) -> anyhow::Result<ExitCode> {
             }
             Verdict::Wait(_) | Verdict::Failed(_) => {}
         }
-        asking.ask()?;
+        if let Err(error) = asking.ask() {
+            return Ok(asking.goes_on_undrained(&format!("no drain can be asked for: {error:#}")));
+        }
     }
 }
 
@@ -131,9 +130,6 @@ impl Asking {
         let is_there = peers::runs(&self.root, Agent::Zedkube);
         let since_now = now.saturating_add(millis(WITHOUT_ZEDKUBE));
         self.zedkube_until = (!is_there).then(|| self.zedkube_until.unwrap_or(since_now));
-        if let Some(action) = acting(&self.root) {
-            return Verdict::Pass(action);
-        }
         let is_away = || "zedkube does not run".to_owned();
         match self.zedkube_until {
             Some(end) if end <= now => Verdict::Undrained(is_away()),
@@ -145,14 +141,13 @@ impl Asking {
     /// Publishes the request, unless it stands.
     ///
     /// # Errors
-    /// It cannot be published: there is nothing to wait for.
+    /// It cannot be published.
     fn ask(&mut self) -> anyhow::Result<()> {
         if self.request.is_some() {
             return Ok(());
         }
-        let (lock, key) = (peers::speak_as(&self.root, agent::HOLD).context(NOT_ASKED)?, TopicKey::global());
-        let requests = Publisher::open(&self.root, agent::HOLD, Persistence::Volatile, &lock);
-        let mut requests = requests.context(NOT_ASKED)?;
+        let (lock, key) = (peers::speak_as(&self.root, agent::HOLD)?, TopicKey::global());
+        let mut requests = Publisher::open(&self.root, agent::HOLD, Persistence::Volatile, &lock)?;
         let before = requests.get(&key).cloned();
         let is_failed = |before: &NodeDrainRequest| self.failed_at == Some(before.requested_at);
         // Another run of this verb may wait for it.
@@ -164,9 +159,23 @@ impl Asking {
                 requested_by: DrainRequester::None,
                 context: format!("the machine goes down ({})", self.way),
             });
-        requests.publish(&key, &request).context(NOT_ASKED)?;
+        requests.publish(&key, &request)?;
         self.request = Some(request);
         Ok(())
+    }
+
+    /// Says why the shutdown goes on, also to the next boot.
+    fn goes_on(&self, why: &str, code: ExitCode) -> ExitCode {
+        say(&format!("the shutdown goes on: {why}"));
+        let reason = one_line(&format!("{}: {why}", self.way), LONGEST_LINE);
+        if let Err(error) = nodeagent::leave_reason(&self.root, &reason) {
+            say(&format!("the next boot will not know why: {}", error_chain(&error)));
+        }
+        code
+    }
+
+    fn goes_on_undrained(&self, why: &str) -> ExitCode {
+        self.goes_on(&format!("this node is NOT drained: {why}"), ExitCode::FAILURE)
     }
 }
 
@@ -199,13 +208,15 @@ fn judge(report: Option<&NodeDrainReport>, request: Option<&NodeDrainRequest>) -
     }
 }
 
-/// The words for an action by which nodeagent itself takes this machine down now; the gate was passed for it.
-fn acting(root: &Root) -> Option<String> {
-    let action: DeviceAction =
-        read_item(root, agent::NODEAGENT, Persistence::Volatile, &TopicKey::global()).ok().flatten()?;
-    let is_of_this_boot = boot::boot_id(root).is_ok_and(|boot_id| boot_id == action.boot_id);
-    let acts = is_of_this_boot && action.state == DeviceActionState::Acting && !action.is_dry_run();
-    acts.then(|| "nodeagent takes the machine down, by a command that was held back until now".to_owned())
+/// True if nodeagent itself takes this machine down now: its command was held back until the gate let it pass.
+fn is_acting(root: &Root) -> bool {
+    let action =
+        read_item::<DeviceAction>(root, agent::NODEAGENT, Persistence::Volatile, &TopicKey::global());
+    let is_of_this_boot =
+        |action: &DeviceAction| boot::boot_id(root).is_ok_and(|boot_id| boot_id == action.boot_id);
+    action.ok().flatten().is_some_and(|action| {
+        action.state == DeviceActionState::Acting && !action.is_dry_run() && is_of_this_boot(&action)
+    })
 }
 
 /// Withdraws what an earlier run asked for.
@@ -311,7 +322,7 @@ mod tests {
             (DeviceAction { state: DeviceActionState::Done, ..action }, false),
         ] {
             actions.publish(&TopicKey::global(), &action).unwrap();
-            assert_eq!(acting(&root).is_some(), acts, "{action:?}");
+            assert_eq!(is_acting(&root), acts, "{action:?}");
         }
     }
 

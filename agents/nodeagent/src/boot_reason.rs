@@ -26,6 +26,9 @@ const MAX_BYTES: u64 = 64 * 1024;
 const MAX_SHOWN: usize = 1024;
 /// EVE's prefix for the reason of a reboot that was commanded.
 const NORMAL: &str = "NORMAL: ";
+/// The reason that is published if the boot before has written none.
+pub(crate) const NO_REASON: &str = "went down past ebb, without a drain: a power cut, a crash, `reboot -f`, or a shutdown that \
+                                    ebb-hold.service did not hold";
 
 /// The files that the last boot left behind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,6 +47,16 @@ pub(crate) fn leave(root: &Root, command: &Command) -> Result<(), StoreError> {
     create_folder(&folder)?;
     write_durably(&folder, NAME, boot_reason(command).name().as_bytes(), Backup::None)?;
     write_durably(&folder, REASON, format!("{NORMAL}{}", command.reason).as_bytes(), Backup::None)
+}
+
+/// Writes the reason of a shutdown that does not come through nodeagent. The next boot has no number of EVE for it.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn leave_reason(root: &Root, reason: &str) -> Result<(), StoreError> {
+    let folder = root.join(FOLDER);
+    create_folder(&folder)?;
+    write_durably(&folder, REASON, reason.as_bytes(), Backup::None)
 }
 
 fn boot_reason(command: &Command) -> BootReason {

@@ -20,6 +20,7 @@ mod state;
 mod status;
 mod system_bus;
 
+pub use boot_reason::leave_reason;
 use runtime::machine::RunError;
 use runtime::{AgentContext, Stop, machine};
 

@@ -17,7 +17,7 @@ use schemas::{
 use tokio::sync::mpsc;
 
 use crate::action_record::RecordFile;
-use crate::boot_reason;
+use crate::boot_reason::{self, NO_REASON};
 use crate::current_command::{Alive, Command, OtherAgents, current_command, is_released};
 use crate::device::{Means, means};
 use crate::effect::Effect;
@@ -256,14 +256,19 @@ impl NodeagentShell {
     fn first_status(&self) -> NodeAgentStatus {
         let root = self.context.root();
         let (left, boots_before) = (boot_reason::read(root), boot_reason::boots_before(root));
-        if !left.reason.is_empty() {
-            tracing::info!("reason of this boot, written by the last one: {}", left.reason);
+        let is_first = boots_before.is_none() && left.reason.is_empty();
+        let default = if is_first { BootReason::FIRST } else { BootReason::UNKNOWN };
+        let reason = match left.reason {
+            reason if is_first => reason,
+            reason if reason.is_empty() => NO_REASON.to_owned(),
+            reason => reason,
+        };
+        if !is_first {
+            tracing::info!("why the machine went down before this boot: {reason}");
         }
-        let without = if boots_before.is_none() { BootReason::FIRST } else { BootReason::UNKNOWN };
-        let default = if left.reason.is_empty() { without } else { BootReason::UNKNOWN };
         NodeAgentStatus {
             name: agent::NODEAGENT.to_owned(),
-            reboot_reason: left.reason,
+            reboot_reason: reason,
             reboot_time: left.at,
             boot_reason: left.boot_reason.unwrap_or(default),
             restart_counter: boots_before.unwrap_or(0),

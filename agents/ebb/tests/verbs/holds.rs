@@ -65,6 +65,8 @@ async fn a_shutdown_waits_until_the_node_is_drained_and_the_next_start_gives_it_
     assert!(site.is_cordoned("edge-a") && site.cluster.pods_on("edge-a").is_empty());
     let context = request(&device).context("the request is gone")?.context;
     assert_eq!(context, "the machine goes down (reboot.target)");
+    let reason = std::fs::read_to_string(device.path("/persist/reboot-reason"))?;
+    assert!(reason.starts_with("reboot.target: the node is drained: "), "{reason}");
     // A soft reboot keeps /run: the unit's start withdraws the request.
     device.write("/jobs", "")?;
     let ended = device.finish(hold(&device, &[])?).await?;
@@ -97,7 +99,7 @@ async fn a_drain_that_does_not_end_is_not_waited_for_longer_than_the_setting_say
     site.guarded_pod("db-0", "edge-a")?;
     let device = machine(&site, GOES_DOWN).await?;
     let ended = device.finish(hold(&device, &["--set", "hold.timeout=1s"])?).await?;
-    let part = "the shutdown goes on, and this node is NOT drained: hold.timeout (1 s) is over: ";
+    let part = "the shutdown goes on: this node is NOT drained: hold.timeout (1 s) is over: ";
     assert!(ended.code == 1 && ended.out.contains(part), "{ended:?}");
     assert!(!site.cluster.pods_on("edge-a").is_empty());
     Ok(())
@@ -134,7 +136,7 @@ async fn where_no_drain_can_be_asked_for_the_shutdown_goes_on() -> Result<()> {
     let device = machine(&site, GOES_DOWN).await?;
     device.write("/run/ebb-hold", "no folder")?;
     let ended = device.finish(hold(&device, &[])?).await?;
-    let part = "the shutdown goes on, and this node is NOT drained: no drain can be asked for";
-    assert!(ended.code == 1 && ended.err.contains(part), "{ended:?}");
+    let part = "the shutdown goes on: this node is NOT drained: no drain can be asked for";
+    assert!(ended.code == 1 && ended.out.contains(part), "{ended:?}");
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use schemas::BootReason;
 
+use crate::boot_reason::NO_REASON;
+
 use super::*;
 
 impl Device {
@@ -58,10 +60,10 @@ async fn the_next_boot_knows_why_when_and_how_often() {
         device.run().await;
         let status = device.until_status(|status| status.restart_counter == boot - 1).await;
         assert_eq!(status.boot_reason, expected, "boot {boot}");
-        let reason = if operation.is_some() { "NORMAL: because" } else { "" };
+        let reason = if operation.is_some() { "NORMAL: because" } else { NO_REASON };
         assert_eq!(
             (status.reboot_reason.as_str(), status.reboot_time.is_zero()),
-            (reason, reason.is_empty())
+            (reason, operation.is_none())
         );
         // A restart in the same boot is not counted as a boot.
         device.stop().await;
