@@ -190,21 +190,19 @@ fn judge(report: Option<&NodeDrainReport>, request: Option<&NodeDrainRequest>) -
     if report.member == Member::No {
         return Verdict::Pass("this machine is in no cluster, and there is nothing to drain".to_owned());
     }
-    let line = request.and_then(|request| report.line_of(agent::HOLD, request.requested_at));
-    let answer = line.map(|line| line.answer).unwrap_or_default();
-    let NodeDrainReport { phase, reason, .. } = report;
-    if answer.is_failed() {
-        return Verdict::Failed(reason.clone());
+    let Some(line) = request.and_then(|request| report.line_of(agent::HOLD, request.requested_at)) else {
+        return Verdict::Wait("zedkube is asked for a drain".to_owned());
+    };
+    let reason = report.reason.clone();
+    if line.answer.is_failed() {
+        return Verdict::Failed(reason);
     }
-    match (answer, report.outcome) {
-        (DrainStatus::Complete, Some(Outcome::Drained)) => {
-            Verdict::Pass(format!("the node is drained: {reason}"))
-        }
+    match (line.answer, report.outcome) {
+        (DrainStatus::Complete, Some(Outcome::Drained)) => Verdict::Pass(reason),
         (DrainStatus::Complete, _) => {
             Verdict::Pass(format!("NOT drained, as settings or an operator allow: {reason}"))
         }
-        _ if reason.is_empty() => Verdict::Wait(phase.clone()),
-        _ => Verdict::Wait(format!("{phase}: {reason}")),
+        _ => Verdict::Wait(format!("{}: {reason}", report.phase)),
     }
 }
 
@@ -348,22 +346,20 @@ mod tests {
         let disabled = Disabled { by: "alice".to_owned(), ..Disabled::default() };
         let wait = |why: &str| Verdict::Wait(why.to_owned());
         let pass = |why: &str| Verdict::Pass(why.to_owned());
+        let asked = "zedkube is asked for a drain";
         let nobody = "this machine is in no cluster, and there is nothing to drain";
         let allowed = "NOT drained, as settings or an operator allow: 2 pods";
         for (report, verdict) in [
             (None, wait("zedkube has reported nothing yet")),
-            (Some(says(Member::Unknown, vec![])), wait("Attempting: 2 pods")),
+            (Some(says(Member::Unknown, vec![])), wait(asked)),
             (Some(answered(DrainStatus::Unknown)), wait("Attempting: 2 pods")),
-            (
-                Some(says(Member::Yes, vec![line(agent::EBB, DrainStatus::Complete)])),
-                wait("Attempting: 2 pods"),
-            ),
+            (Some(says(Member::Yes, vec![line(agent::EBB, DrainStatus::Complete)])), wait(asked)),
             (Some(says(Member::No, vec![])), pass(nobody)),
             (
                 Some(NodeDrainReport { disabled: Some(disabled), ..answered(DrainStatus::Unknown) }),
                 pass("NOT drained, because drains are switched off (alice)"),
             ),
-            (Some(complete(Outcome::Drained)), pass("the node is drained: 2 pods")),
+            (Some(complete(Outcome::Drained)), pass("2 pods")),
             (Some(complete(Outcome::Forced)), pass(allowed)),
             (Some(answered(DrainStatus::FailedDrain)), Verdict::Failed("2 pods".to_owned())),
         ] {

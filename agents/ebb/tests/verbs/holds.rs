@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::site::Site;
 
 /// A device whose systemd says these jobs.
-async fn machine(site: &Site, jobs: &str) -> Result<Device> {
+async fn machine(site: &Site, jobs: &str, flags: &[&str]) -> Result<Device> {
     let mut device = Device::new()?;
     device.write("/bin/systemctl", "#!/bin/sh\nexec cat \"${0%bin/*}jobs\"\n")?;
     let program = device.path("/bin/systemctl");
@@ -19,7 +19,7 @@ async fn machine(site: &Site, jobs: &str) -> Result<Device> {
     device.write("/jobs", jobs)?;
     let kubeconfig = site.kubeconfig().display().to_string();
     let own = ["--kubeconfig", &kubeconfig, "--node", "edge-a"];
-    device.start("zedkube", agent::ZEDKUBE, &own).await?;
+    device.start("zedkube", agent::ZEDKUBE, &[&own, flags].concat()).await?;
     let is_member = || {
         device.item(agent::ZEDKUBE, "global").filter(|report: &NodeDrainReport| report.member == Member::Yes)
     };
@@ -56,7 +56,7 @@ async fn says(child: &mut Child, part: &str) -> Result<()> {
 async fn a_shutdown_waits_until_the_node_is_drained_and_the_next_start_gives_it_back() -> Result<()> {
     let site = Site::quick()?;
     site.pod("web-0", "edge-a")?;
-    let device = machine(&site, GOES_DOWN).await?;
+    let device = machine(&site, GOES_DOWN, &[]).await?;
     let ended = device.finish(hold(&device, &[])?).await?;
     assert!(
         ended.code == 0 && ended.out.contains("the shutdown goes on: the node is drained: "),
@@ -78,7 +78,7 @@ async fn a_shutdown_waits_until_the_node_is_drained_and_the_next_start_gives_it_
 async fn a_shutdown_that_is_called_off_withdraws_the_request() -> Result<()> {
     let site = Site::quick()?;
     site.guarded_pod("db-0", "edge-a")?;
-    let device = machine(&site, GOES_DOWN).await?;
+    let device = machine(&site, GOES_DOWN, &[]).await?;
     let mut child = hold(&device, &[])?;
     says(&mut child, "the shutdown waits, ").await?;
     device.until("the node is cordoned", || site.is_cordoned("edge-a").then_some(())).await?;
@@ -97,7 +97,7 @@ async fn a_shutdown_that_is_called_off_withdraws_the_request() -> Result<()> {
 async fn a_drain_that_does_not_end_is_not_waited_for_longer_than_the_setting_says() -> Result<()> {
     let site = Site::quick()?;
     site.guarded_pod("db-0", "edge-a")?;
-    let device = machine(&site, GOES_DOWN).await?;
+    let device = machine(&site, GOES_DOWN, &[]).await?;
     let ended = device.finish(hold(&device, &["--set", "hold.timeout=1s"])?).await?;
     let part = "the shutdown goes on: this node is NOT drained: hold.timeout (1 s) is over: ";
     assert!(ended.code == 1 && ended.out.contains(part), "{ended:?}");
@@ -106,9 +106,23 @@ async fn a_drain_that_does_not_end_is_not_waited_for_longer_than_the_setting_say
 }
 
 #[tokio::test]
+async fn a_drain_that_has_failed_is_asked_for_again() -> Result<()> {
+    let site = Site::quick()?;
+    site.guarded_pod("db-0", "edge-a")?;
+    let once = ["--set", "drain.attempts=1", "--set", "drain.attempt-timeout=1s"];
+    let device = machine(&site, GOES_DOWN, &once).await?;
+    let child = hold(&device, &["--set", "hold.timeout=20s"])?;
+    let first = device.until("a drain is asked for", || request(&device)).await?;
+    let again = || request(&device).filter(|request| request.requested_at != first.requested_at);
+    device.until("it is asked for again", again).await?;
+    drop(child);
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_is_no_shutdown_or_is_ebbs_own_does_not_wait() -> Result<()> {
     let site = Site::quick()?;
-    let device = machine(&site, "3 ebb-hold.service stop running\n").await?;
+    let device = machine(&site, "3 ebb-hold.service stop running\n", &[]).await?;
     let ended = device.finish(hold(&device, &[])?).await?;
     assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (0, "", ""), "an upgrade");
     device.write("/bin/systemctl", "#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n")?;
@@ -133,7 +147,7 @@ async fn what_is_no_shutdown_or_is_ebbs_own_does_not_wait() -> Result<()> {
 #[tokio::test]
 async fn where_no_drain_can_be_asked_for_the_shutdown_goes_on() -> Result<()> {
     let site = Site::quick()?;
-    let device = machine(&site, GOES_DOWN).await?;
+    let device = machine(&site, GOES_DOWN, &[]).await?;
     device.write("/run/ebb-hold", "no folder")?;
     let ended = device.finish(hold(&device, &[])?).await?;
     let part = "the shutdown goes on: this node is NOT drained: no drain can be asked for";
