@@ -1,8 +1,8 @@
 //! `ebb hold`: keeps a shutdown of this machine back until its node is drained, for at most `hold.timeout`.
 //!
-//! systemd runs it when it starts and when it stops `ebb-hold.service`. It asks zedkube for a drain only while the system
-//! goes down; otherwise it withdraws what an earlier run has left. It is no command of any source: no window, counter or
-//! freeze applies to it.
+//! systemd runs it when it starts and when it stops `ebb-hold.service`. It asks zedkube for a drain only while the
+//! system goes down; otherwise it withdraws what an earlier run has left. It is no command of any source: no window,
+//! counter or freeze applies to it.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -197,7 +197,7 @@ fn judge(report: Option<&NodeDrainReport>, request: Option<&NodeDrainRequest>) -
     if line.answer.is_failed() {
         return Verdict::Failed(reason);
     }
-    match (line.answer, report.outcome) {
+    match (line.answer, line.outcome) {
         (DrainStatus::Complete, Some(Outcome::Drained)) => Verdict::Pass(reason),
         (DrainStatus::Complete, _) => {
             Verdict::Pass(format!("NOT drained, as settings or an operator allow: {reason}"))
@@ -341,8 +341,10 @@ mod tests {
             ..NodeDrainReport::default()
         };
         let answered = |answer| says(Member::Yes, vec![line(agent::HOLD, answer)]);
-        let complete =
-            |outcome| NodeDrainReport { outcome: Some(outcome), ..answered(DrainStatus::Complete) };
+        let complete = |outcome| {
+            let line = RequestLine { outcome: Some(outcome), ..line(agent::HOLD, DrainStatus::Complete) };
+            says(Member::Yes, vec![line])
+        };
         let disabled = Disabled { by: "alice".to_owned(), ..Disabled::default() };
         let wait = |why: &str| Verdict::Wait(why.to_owned());
         let pass = |why: &str| Verdict::Pass(why.to_owned());

@@ -246,7 +246,7 @@ impl Commanding {
             self.images.configure(&images)?;
         }
         if self.requests.open(is_given(NodeCommand::Drain))? {
-            let present = self.requests.first().map(|request| request.context.clone());
+            let present = self.requests.get(&TopicKey::global()).map(|request| request.context.clone());
             let text = decide::request(&self.known(NodeCommand::Drain, around), present.as_deref());
             self.requests.request(text)?;
         }

@@ -31,8 +31,8 @@ impl ShownTry {
         Self { at, shown }
     }
 
-    /// How to have the next attempt at once. `new` is what has to be given, such as `a new command`; `setting` is the one
-    /// for the pause between attempts.
+    /// How to have the next attempt at once. `new` is what has to be given, such as `a new command`; `setting` is the
+    /// one for the pause between attempts.
     pub fn hint(self, new: &str, setting: &str) -> String {
         match self.at {
             NextTry::OnCommand => format!("give {new}: {setting} is 0s"),

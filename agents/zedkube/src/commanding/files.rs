@@ -42,11 +42,6 @@ impl<T: Topic> Files<T> {
         self.topic.as_ref()?.get(key)
     }
 
-    /// The first item as published last, of a topic that has at most one.
-    pub(super) fn first(&self) -> Option<&T> {
-        self.topic.as_ref()?.items().values().next()
-    }
-
     fn publish(&mut self, key: &TopicKey, item: &T) -> Result<(), PublishError> {
         let Some(topic) = &mut self.topic else { return Ok(()) };
         topic.publish(key, item).map(|_| ())
