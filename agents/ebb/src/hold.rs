@@ -94,7 +94,9 @@ async fn hold(root: &Root, limit: Duration) -> anyhow::Result<ExitCode> {
         let over = |why| Verdict::Undrained(format!("hold.timeout ({} s) is over: {why}", limit.as_secs()));
         let verdict = match asking.look(reports.get(&TopicKey::global()), now) {
             Verdict::Wait(why) | Verdict::Failed(why) if is_over => over(why),
-            verdict => verdict,
+            verdict @ (Verdict::Wait(_) | Verdict::Failed(_) | Verdict::Pass(_) | Verdict::Undrained(_)) => {
+                verdict
+            }
         };
         match verdict {
             Verdict::Pass(why) => return Ok(asking.goes_on(&why, ExitCode::SUCCESS)),
