@@ -84,7 +84,7 @@ pub fn shown(publisher: &str) -> &str {
 pub fn shown_asker(publisher: &str) -> &str {
     match publisher {
         ZEDKUBE => "the cluster",
-        HOLD => "the shutdown of this machine",
+        HOLD | NODEAGENT => "the shutdown of this machine",
         other => shown(other),
     }
 }

@@ -158,7 +158,7 @@ pub enum DrainRequester {
     #[default]
     Unset = 0,
     /// In a status: no requester. In a request of ours: an operator, on the device (`ebb`) or by the cluster (`zedkube`); or
-    /// the shutdown of the machine (`ebb-hold`).
+    /// the shutdown of the machine (`ebb-hold`, `nodeagent`).
     None = 1,
     /// device-op (EVE's zedagent): reboot, shutdown, poweroff.
     DeviceOp = 2,
@@ -170,13 +170,14 @@ impl DrainRequester {
     const CODES: &'static [Code] = &[(0, "unset"), (1, "NONE"), (2, "DEVICEOP"), (3, "UPDATE")];
 
     /// The agents that may request a drain, by their folders, each with the requester that its requests must name.
-    pub const PUBLISHERS: [(&'static str, Self); 5] = [
+    pub const PUBLISHERS: [(&'static str, Self); 6] = [
         (agent::ZEDAGENT, Self::DeviceOp),
         (agent::BASEOSMGR, Self::Update),
         (agent::EBB, Self::None),
         // What the cluster commands by an annotation of the Node.
         (agent::ZEDKUBE, Self::None),
         (agent::HOLD, Self::None),
+        (agent::NODEAGENT, Self::None),
     ];
 
     /// The requester's number in files and messages.

@@ -244,6 +244,11 @@ impl DeviceAction {
     /// The only entry of `Means` in a dry run: the action is written to a file, and the device stays up.
     pub const DRY_RUN: &str = "dry run";
 
+    /// True if nodeagent is past the point of no return in the boot with this id.
+    pub fn takes_down(&self, boot_id: &str) -> bool {
+        self.state == DeviceActionState::Acting && !self.is_dry_run() && self.boot_id == boot_id
+    }
+
     /// True if actions are only written to a file (setting `device.dry-run`).
     pub fn is_dry_run(&self) -> bool {
         self.means.as_ref().is_some_and(|means| means.iter().any(|name| name == Self::DRY_RUN))

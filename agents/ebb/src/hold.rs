@@ -15,8 +15,8 @@ use runtime::requester::unused_time;
 use runtime::settings::Command;
 use runtime::{AgentFlags, boot, clock, error_chain, peers, program};
 use schemas::{
-    Agent, DeviceAction, DeviceActionState, DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport,
-    NodeDrainRequest, Outcome, agent,
+    Agent, DeviceAction, DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainRequest,
+    Outcome, agent,
 };
 use text::one_line;
 
@@ -212,11 +212,9 @@ fn judge(report: Option<&NodeDrainReport>, request: Option<&NodeDrainRequest>) -
 fn is_acting(root: &Root) -> bool {
     let action =
         read_item::<DeviceAction>(root, agent::NODEAGENT, Persistence::Volatile, &TopicKey::global());
-    let is_of_this_boot =
-        |action: &DeviceAction| boot::boot_id(root).is_ok_and(|boot_id| boot_id == action.boot_id);
-    action.ok().flatten().is_some_and(|action| {
-        action.state == DeviceActionState::Acting && !action.is_dry_run() && is_of_this_boot(&action)
-    })
+    let takes_down =
+        |action: DeviceAction| boot::boot_id(root).is_ok_and(|boot_id| action.takes_down(&boot_id));
+    action.ok().flatten().is_some_and(takes_down)
 }
 
 /// Withdraws what an earlier run asked for.
@@ -272,7 +270,7 @@ fn millis(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use schemas::{Disabled, RequestLine};
+    use schemas::{DeviceActionState, Disabled, RequestLine};
 
     use super::*;
 

@@ -9,6 +9,7 @@ mod current_command;
 mod device;
 mod effect;
 mod facts;
+mod inhibitor;
 mod kernel_device;
 mod known_means;
 mod logind;

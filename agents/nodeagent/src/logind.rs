@@ -2,13 +2,20 @@
 //!
 //! The interface is described in org.freedesktop.login1(5). Only this module interprets the names of errors.
 
+use std::time::Duration;
+
+use futures::future::ready;
+use futures::{Stream, StreamExt};
 use schemas::Operation;
+use zbus::message::Message;
+use zbus::{OwnedFd, OwnedVariant};
 
 use crate::system_bus::{Bus, CallError, shown};
 
 const SERVICE: &str = "org.freedesktop.login1";
 const PATH: &str = "/org/freedesktop/login1";
 const MANAGER: &str = "org.freedesktop.login1.Manager";
+const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
 /// `SD_LOGIND_SKIP_INHIBITORS`, since systemd 257.
 const SKIP_INHIBITORS: u64 = 1 << 4;
@@ -57,6 +64,37 @@ impl Logind {
                 .iter()
                 .any(|name| name == SERVICE);
         Ok(is_there.then_some(Self { bus }))
+    }
+
+    /// Takes a lock that delays a shutdown, or forbids it. It is held until the file descriptor is closed.
+    pub(crate) async fn inhibit(&self, mode: &str, why: &str) -> Result<OwnedFd, CallError> {
+        let answer =
+            self.bus.call(SERVICE, PATH, MANAGER, "Inhibit", &("shutdown", "ebb", why, mode)).await?;
+        answer.body().deserialize().map_err(|error| CallError::Unanswered(error.to_string()))
+    }
+
+    /// The announcements that a shutdown begins, or was called off, from now on.
+    pub(crate) async fn announcements(&self) -> Result<impl Stream<Item = bool> + use<>, CallError> {
+        let signals = self.bus.signals(SERVICE, PATH, MANAGER, "PrepareForShutdown").await?;
+        let begins = |signal: zbus::Result<Message>| signal.ok()?.body().deserialize::<bool>().ok();
+        Ok(signals.filter_map(move |signal| ready(begins(signal))))
+    }
+
+    /// True if logind has announced a shutdown, and not called it off.
+    pub(crate) async fn is_preparing(&self) -> Result<bool, CallError> {
+        self.property::<bool>("PreparingForShutdown").await
+    }
+
+    /// How long logind waits for the locks in mode `delay`.
+    pub(crate) async fn longest_delay(&self) -> Result<Duration, CallError> {
+        self.property::<u64>("InhibitDelayMaxUSec").await.map(Duration::from_micros)
+    }
+
+    async fn property<T: TryFrom<OwnedVariant>>(&self, name: &str) -> Result<T, CallError> {
+        let answer = self.bus.call(SERVICE, PATH, PROPERTIES, "Get", &(MANAGER, name)).await?;
+        let value = answer.body().deserialize::<OwnedVariant>();
+        let value = value.map_err(|error| CallError::Unanswered(error.to_string()))?;
+        T::try_from(value).map_err(|_| CallError::Unanswered(format!("property {name} is of another type")))
     }
 
     /// The programs that forbid a shutdown now, as texts. None if logind cannot list them: the answer to the

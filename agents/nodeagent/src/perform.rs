@@ -11,8 +11,8 @@ use runtime::requester::standing_pass;
 use runtime::{AgentContext, SettingsWatch, Task, error_chain, program, read_or_none};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, BootReason, DeviceAction, DeviceActionState, DeviceOpStatus,
-    NOT_DRAINED, NodeAgentStatus, NodeDrainReport, NodeDrainStatus, SCHEMA_VERSION, Topic, ZedAgentStatus,
-    agent,
+    NOT_DRAINED, NodeAgentStatus, NodeDrainReport, NodeDrainStatus, Operation, SCHEMA_VERSION, Topic,
+    ZedAgentStatus, agent,
 };
 use tokio::sync::mpsc;
 
@@ -22,6 +22,7 @@ use crate::current_command::{Alive, Command, OtherAgents, current_command, is_re
 use crate::device::{Means, means};
 use crate::effect::Effect;
 use crate::facts::{Event, Facts, Outcome};
+use crate::inhibitor::Inhibitor;
 use crate::known_means::KnownMeans;
 use crate::policy::{Policy, STILL_UP};
 use crate::progress::NodeAgent;
@@ -44,6 +45,7 @@ pub(crate) struct NodeagentShell {
     images: Subscription<BaseOsStatus>,
     record: RecordFile,
     means: KnownMeans,
+    inhibitor: Inhibitor,
     /// The hooks or the means that run.
     running: Option<Task>,
     sender: mpsc::Sender<Event>,
@@ -71,6 +73,7 @@ impl Shell for NodeagentShell {
             images: Subscription::open(root, agent::BASEOSMGR, volatile),
             record: RecordFile::new(root),
             means: KnownMeans::default(),
+            inhibitor: Inhibitor::default(),
             running: None,
             sender,
             events,
@@ -97,7 +100,9 @@ impl Shell for NodeagentShell {
 
     /// Reads all files. The commands are read last, and after them the report that releases them.
     fn look(&mut self, state: &State, _: Moment) -> Event {
-        let device = &self.settings.current().device;
+        let settings = self.settings.current();
+        let device = &settings.device;
+        self.inhibitor.follow(settings.inhibit.mode, &self.context);
         self.means.look(device, self.context.root(), self.context.boot_id(), &self.sender);
         let root = self.context.root();
         let drain = self.read(agent::ZEDKUBE, &TopicKey::global(), &self.drain);
@@ -216,6 +221,9 @@ impl NodeagentShell {
     fn act(&mut self, serial: u32, number: usize, command: &Command, dry_run: bool) {
         self.running = None;
         let operation = command.operation;
+        if !dry_run && operation != Operation::Shutdown {
+            self.inhibitor.let_go();
+        }
         let settings = self.settings.current();
         let mut all =
             means(&settings.device, operation, dry_run, self.context.root(), self.context.boot_id());

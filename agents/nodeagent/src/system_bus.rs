@@ -10,8 +10,8 @@ use serde::Serialize;
 use thiserror::Error;
 use zbus::address::transport::{Transport, Unix, UnixSocket};
 use zbus::connection::Builder;
-use zbus::message::Message;
-use zbus::{Connection, DBusError as _};
+use zbus::message::{Message, Type};
+use zbus::{Connection, DBusError as _, MatchRule, MessageStream};
 
 /// The path of the socket in the D-Bus specification, without the link `/var/run`.
 const SOCKET: &str = "/run/dbus/system_bus_socket";
@@ -129,11 +129,29 @@ impl Bus {
     {
         let calling = self.0.call_method(Some(service), path, Some(interface), method, body);
         let answer = tokio::time::timeout(CALL_LIMIT, calling).await;
-        answer.map_or_else(
-            |_| Err(CallError::Unanswered(format!("no answer within {} s", CALL_LIMIT.as_secs()))),
-            |answer| answer.map_err(|error| classified(&error)),
-        )
+        answer.map_or_else(|_| Err(unanswered()), |answer| answer.map_err(|error| classified(&error)))
     }
+}
+
+impl Bus {
+    /// The signals with this name that an object sends from now on. The stream ends with the connection.
+    pub(crate) async fn signals(
+        &self,
+        service: &'static str,
+        path: &'static str,
+        interface: &'static str,
+        signal: &'static str,
+    ) -> Result<MessageStream, CallError> {
+        let rule = MatchRule::builder().msg_type(Type::Signal).sender(service).path(path);
+        let rule = rule.interface(interface).member(signal).build().map_err(|error| classified(&error))?;
+        let subscribing = MessageStream::for_match_rule(rule, &self.0, None);
+        let answer = tokio::time::timeout(CALL_LIMIT, subscribing).await;
+        answer.map_or_else(|_| Err(unanswered()), |answer| answer.map_err(|error| classified(&error)))
+    }
+}
+
+fn unanswered() -> CallError {
+    CallError::Unanswered(format!("no answer within {} s", CALL_LIMIT.as_secs()))
 }
 
 /// Tells a call that was refused from a call that may have been carried out. After an error of the connection that is

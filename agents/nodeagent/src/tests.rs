@@ -9,8 +9,8 @@ use runtime::flags::Assignment;
 use runtime::{Agent, AgentFlags, StartError};
 use schemas::{
     DeviceAction, DeviceActionState, DeviceLine, DeviceOpState, DeviceOpStatus, DrainRequester, DrainStatus,
-    Member, NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Operation, PassGate, Topic,
-    ZedAgentStatus, agent, parse,
+    Member, NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, Operation, PassGate,
+    RequestLine, Topic, ZedAgentStatus, agent, parse,
 };
 use tempfile::TempDir;
 use tokio::task::JoinHandle;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::select_all;
 use pubsub::{Persistence, Refusal, Root, Subscription, TopicKey};
 use runtime::shortened;
 use schemas::{
@@ -19,11 +20,8 @@ const LONGEST_CONTEXT: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Inbox {
     root: Root,
-    zedagent: Folder,
-    baseosmgr: Folder,
-    ebb: Folder,
-    zedkube: Folder,
-    hold: Folder,
+    /// The folders of those who may request a drain.
+    folders: [Folder; DrainRequester::PUBLISHERS.len()],
     cluster_config: Subscription<EdgeNodeClusterConfig>,
     /// EVE has published its config since this process began: from then on a missing item was deleted.
     has_seen_config: bool,
@@ -34,16 +32,11 @@ pub(crate) struct Inbox {
 impl Inbox {
     /// Begins to watch. The present content can be read at once.
     pub(crate) fn open(root: &Root) -> Self {
-        let [zedagent, baseosmgr, ebb, zedkube, hold] =
-            DrainRequester::PUBLISHERS.map(|(agent, requester)| Folder::open(root, agent, requester));
         let persistence = Persistence::Volatile;
         let mut inbox = Self {
             root: root.clone(),
-            zedagent,
-            baseosmgr,
-            ebb,
-            zedkube,
-            hold,
+            folders: DrainRequester::PUBLISHERS
+                .map(|(agent, requester)| Folder::open(root, agent, requester)),
             cluster_config: Subscription::open(root, agent::ZEDAGENT, persistence),
             has_seen_config: false,
             node_info: Subscription::follow(root, agent::ZEDAGENT, persistence),
@@ -56,7 +49,7 @@ impl Inbox {
     /// Takes over the requests that the previous process had accepted. A request counts only if its file exists and
     /// cannot be read now, because it is half written or refused.
     pub(crate) fn go_on_from(&mut self, known: &[Request]) {
-        for folder in self.folders_mut() {
+        for folder in &mut self.folders {
             let known = known.iter().find(|request| request.publisher == folder.agent);
             if folder.good.is_none() && folder.items.is_unread(&TopicKey::global()) {
                 folder.good = known.cloned();
@@ -66,17 +59,14 @@ impl Inbox {
 
     /// Waits until the input changes. Cancel-safe.
     pub(crate) async fn changed(&mut self) {
+        let requests = self.folders.iter_mut().map(|folder| Box::pin(folder.items.changed()));
         tokio::select! {
-            () = self.zedagent.items.changed() => {}
-            () = self.baseosmgr.items.changed() => {}
-            () = self.ebb.items.changed() => {}
-            () = self.zedkube.items.changed() => {}
-            () = self.hold.items.changed() => {}
+            _ = select_all(requests) => {}
             () = self.cluster_config.changed() => {}
             () = self.node_info.changed() => {}
             () = self.device_action.changed() => {}
         }
-        for folder in self.folders_mut() {
+        for folder in &mut self.folders {
             folder.judge();
         }
         self.see_config();
@@ -89,7 +79,7 @@ impl Inbox {
 
     /// The requests that exist now.
     pub(crate) fn requests(&self) -> Vec<Request> {
-        self.folders().into_iter().filter_map(|folder| folder.good.clone()).collect()
+        self.folders.iter().filter_map(|folder| folder.good.clone()).collect()
     }
 
     /// Whether EVE's cluster config is valid; `Some(false)` also if it was there and was deleted. `None` if EVE says
@@ -139,18 +129,10 @@ impl Inbox {
 
     /// The input files that are refused now.
     pub(crate) fn refused(&self) -> Vec<RefusedInput> {
-        let of_requests = self.folders().into_iter().flat_map(Folder::refusals);
+        let of_requests = self.folders.iter().flat_map(Folder::refusals);
         let others = self.cluster_config.refused().into_iter();
         let others = others.chain(self.node_info.refused()).chain(self.device_action.refused());
         of_requests.chain(others).map(|refusal| refused_input(&refusal)).collect()
-    }
-
-    fn folders(&self) -> [&Folder; 5] {
-        [&self.zedagent, &self.baseosmgr, &self.ebb, &self.zedkube, &self.hold]
-    }
-
-    fn folders_mut(&mut self) -> [&mut Folder; 5] {
-        [&mut self.zedagent, &mut self.baseosmgr, &mut self.ebb, &mut self.zedkube, &mut self.hold]
     }
 }
 

@@ -286,10 +286,7 @@ fn deep_nesting_is_an_error_not_a_crash() {
 #[test]
 fn a_requester_speaks_for_one_folder() {
     assert_eq!(DrainRequester::of_publisher("zedagent"), Some(DrainRequester::DeviceOp));
-    assert_eq!(DrainRequester::of_publisher("baseosmgr"), Some(DrainRequester::Update));
-    assert_eq!(DrainRequester::of_publisher("ebb"), Some(DrainRequester::None));
-    assert_eq!(DrainRequester::of_publisher("zedkube"), Some(DrainRequester::None));
-    assert_eq!(DrainRequester::of_publisher("nodeagent"), None);
+    assert_eq!(DrainRequester::of_publisher("volumemgr"), None);
 }
 
 #[test]

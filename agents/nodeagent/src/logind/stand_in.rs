@@ -8,15 +8,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use zbus::MessageStream;
 use zbus::connection::Builder;
 use zbus::message::{Message, Type};
+use zbus::{Fd, Variant};
 
-use super::{Inhibitor, PATH, SERVICE};
+use super::{Inhibitor, MANAGER, PATH, SERVICE};
 
 /// Time limit of a wait; it is reached only by a failure.
 const TOO_LONG: Duration = Duration::from_mins(1);
@@ -30,7 +32,28 @@ pub(crate) struct PrivateBus {
 /// A stand-in for logind on a bus.
 pub(crate) struct StandIn {
     calls: mpsc::UnboundedReceiver<Call>,
+    locks: mpsc::UnboundedReceiver<TakenLock>,
+    connection: zbus::Connection,
     serving: JoinHandle<()>,
+}
+
+/// A lock that somebody has taken.
+#[derive(Debug)]
+pub(crate) struct TakenLock {
+    pub(crate) mode: String,
+    /// It ends when the lock is let go.
+    held: UnixStream,
+}
+
+impl TakenLock {
+    pub(crate) async fn until_let_go(&mut self) {
+        assert_eq!(in_time(self.held.read(&mut [0])).await.unwrap(), 0);
+    }
+
+    /// True if it was let go already.
+    pub(crate) fn is_let_go(&self) -> bool {
+        self.held.try_read(&mut [0]).is_ok()
+    }
 }
 
 /// A call that would take the device down.
@@ -97,13 +120,15 @@ impl PrivateBus {
         let stream = MessageStream::from(&connection);
         in_time(connection.request_name(SERVICE)).await.unwrap();
         let (sender, calls) = mpsc::unbounded_channel();
+        let (lock_sender, locks) = mpsc::unbounded_channel();
         let server = Server {
-            connection,
+            connection: connection.clone(),
             script: Mutex::new(script),
             sender,
+            locks: lock_sender,
             reason: root.join("persist/reboot-reason"),
         };
-        StandIn { calls, serving: tokio::spawn(Arc::new(server).serve(stream)) }
+        StandIn { calls, locks, connection, serving: tokio::spawn(Arc::new(server).serve(stream)) }
     }
 }
 
@@ -139,6 +164,17 @@ impl StandIn {
         in_time(self.calls.recv()).await.expect("serves")
     }
 
+    /// Waits for the next lock that somebody takes.
+    pub(crate) async fn lock(&mut self) -> TakenLock {
+        in_time(self.locks.recv()).await.expect("serves")
+    }
+
+    /// Announces that a shutdown begins, or was called off.
+    pub(crate) async fn announce(&self, begins: bool) {
+        let signal = "PrepareForShutdown";
+        self.connection.emit_signal(None::<&str>, PATH, MANAGER, signal, &(begins,)).await.unwrap();
+    }
+
     /// The calls received so far.
     pub(crate) fn calls(&mut self) -> Vec<Call> {
         std::iter::from_fn(|| self.calls.try_recv().ok()).collect()
@@ -155,6 +191,7 @@ struct Server {
     connection: zbus::Connection,
     script: Mutex<Script>,
     sender: mpsc::UnboundedSender<Call>,
+    locks: mpsc::UnboundedSender<TakenLock>,
     reason: PathBuf,
 }
 
@@ -166,16 +203,40 @@ impl Server {
                 continue;
             }
             let method = header.member().unwrap().as_str().to_owned();
-            let done = if method == "ListInhibitors" {
-                self.list(&message).await
-            } else if !self.obey(&message, &method).await {
-                self.connection.clone().close().await.unwrap();
-                return;
-            } else {
-                Ok(())
+            let done = match method.as_str() {
+                "ListInhibitors" => self.list(&message).await,
+                "Inhibit" => self.inhibit(&message).await,
+                "Get" => self.get(&message).await,
+                _ if self.obey(&message, &method).await => Ok(()),
+                _ => {
+                    self.connection.clone().close().await.unwrap();
+                    return;
+                }
             };
             done.unwrap();
         }
+    }
+
+    async fn inhibit(&self, message: &Message) -> zbus::Result<()> {
+        let body = message.body();
+        let (what, who, _, mode): (&str, &str, &str, &str) = body.deserialize().unwrap();
+        assert_eq!((what, who), ("shutdown", "ebb"));
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let theirs = std::os::fd::OwnedFd::from(theirs.into_std().unwrap());
+        self.connection.reply(&message.header(), &Fd::from(theirs)).await?;
+        self.locks.send(TakenLock { mode: mode.to_owned(), held: ours }).unwrap();
+        Ok(())
+    }
+
+    async fn get(&self, message: &Message) -> zbus::Result<()> {
+        let body = message.body();
+        let (_, name): (&str, &str) = body.deserialize().unwrap();
+        let value = match name {
+            "PreparingForShutdown" => Variant::Bool(false),
+            "InhibitDelayMaxUSec" => Variant::U64(5_000_000),
+            _ => panic!("nobody should ask for {name}"),
+        };
+        self.connection.reply(&message.header(), &value).await
     }
 
     async fn list(&self, message: &Message) -> zbus::Result<()> {

@@ -8,7 +8,7 @@ use super::*;
 
 impl Device {
     /// Waits until nodeagent has run at least two more steps.
-    async fn looks(&mut self) {
+    pub(super) async fn looks(&mut self) {
         for (status, in_progress) in [(DrainStatus::Cordoned, true), (DrainStatus::Complete, false)] {
             let requested_by = DrainRequester::DeviceOp;
             self.publish(agent::ZEDKUBE, "global", &NodeDrainStatus { status, requested_by }).await;

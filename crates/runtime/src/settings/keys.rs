@@ -56,6 +56,8 @@ pub struct Settings {
     #[serde(flatten)]
     pub hold: HoldSettings,
     #[serde(flatten)]
+    pub inhibit: InhibitSettings,
+    #[serde(flatten)]
     pub device: DeviceSettings,
     #[serde(flatten)]
     pub baseos: BaseosSettings,
@@ -309,6 +311,22 @@ pub struct HoldSettings {
     /// systemd's own limit for a shutdown is 30 min (reboot.target), and that of ebb-hold.service 26 min.
     #[serde(rename = "hold.timeout", with = "Span::<0, { 25 * MINUTE }>")]
     pub timeout: Duration,
+}
+
+/// Key `inhibit.mode`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InhibitSettings {
+    #[serde(rename = "inhibit.mode", with = "Word::<InhibitMode>")]
+    pub mode: InhibitMode,
+}
+
+/// nodeagent's lock at systemd-logind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InhibitMode {
+    Delay,
+    Block,
+    None,
 }
 
 /// Keys `device.*`.

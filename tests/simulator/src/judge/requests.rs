@@ -8,8 +8,14 @@ use crate::device::Device;
 use crate::kernel;
 
 /// The folders of requests, and the numbers of their requesters.
-const FOLDERS: [(&str, u64); 5] =
-    [("/ebb/", PERSON), ("/zedagent/", 2), ("/baseosmgr/", 3), ("/zedkube/", PERSON), ("/ebb-hold/", PERSON)];
+const FOLDERS: [(&str, u64); 6] = [
+    ("/ebb/", PERSON),
+    ("/zedagent/", 2),
+    ("/baseosmgr/", 3),
+    ("/zedkube/", PERSON),
+    ("/ebb-hold/", PERSON),
+    ("/nodeagent/", PERSON),
+];
 
 const PERSON: u64 = 1;
 
