@@ -188,6 +188,11 @@ impl Topic for NodeDrainReport {
 }
 
 impl NodeDrainReport {
+    /// True if zedkube drains nothing here: drains are switched off, or this device is in no cluster.
+    pub fn drains_nothing(&self) -> bool {
+        self.disabled.is_some() || self.member == Member::No
+    }
+
     /// The line of the request that `publisher` made at `requested_at`, with its answer; `None` if the report does not
     /// list it.
     pub fn line_of(&self, publisher: &str, requested_at: GoTime) -> Option<&RequestLine> {

@@ -10,13 +10,13 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use kubectl_ebb::screen;
-use pubsub::{Persistence, Publisher, Root, Subscription, TopicKey, read_item};
-use runtime::requester::unused_time;
+use pubsub::{Persistence, Publisher, Root, Subscription, TopicKey};
+use runtime::agent_state::nodeagent_takes_down;
+use runtime::requester::new_request;
 use runtime::settings::Command;
 use runtime::{AgentFlags, boot, clock, error_chain, peers, program};
 use schemas::{
-    Agent, DeviceAction, DrainRequester, DrainStatus, GoTime, Member, NodeDrainReport, NodeDrainRequest,
-    Outcome, agent,
+    Agent, DrainStatus, GoTime, Member, NOT_DRAINED, NodeDrainReport, NodeDrainRequest, Outcome, agent,
 };
 use text::one_line;
 
@@ -33,7 +33,7 @@ const SYSTEMD_LIMIT: Duration = Duration::from_secs(20);
 
 /// The target that is started whenever the system goes down, and those that say how.
 const SHUTDOWN: &str = "shutdown.target";
-const WAYS_DOWN: [&str; 5] =
+const TARGETS: [&str; 5] =
     ["reboot.target", "poweroff.target", "halt.target", "kexec.target", "soft-reboot.target"];
 
 /// Longest line on the console, in bytes.
@@ -49,14 +49,18 @@ pub(crate) struct HoldArguments {
 /// What follows from what zedkube and nodeagent say.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// The shutdown waits, for this reason.
-    Wait(String),
-    /// The drain has failed, for this reason. It is asked for again.
-    Failed(String),
+    /// The shutdown waits, for this reason. A drain that has failed is asked for again.
+    Wait { why: String, is_failed: bool },
     /// The shutdown goes on, for this reason: there is nothing to wait for.
     Pass(String),
     /// The shutdown goes on, for this reason, although the node is not drained.
     Undrained(String),
+}
+
+impl Verdict {
+    const fn wait(why: String) -> Self {
+        Self::Wait { why, is_failed: false }
+    }
 }
 
 /// Holds the shutdown back. Exit code 1 if it goes on although the node should have been drained, and is not.
@@ -66,12 +70,12 @@ pub(crate) fn run(arguments: &HoldArguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn hold(root: &Root, limit: Duration) -> anyhow::Result<ExitCode> {
-    let Some(way) = way_down().await.map_err(anyhow::Error::msg)? else {
+    let Some(target) = target().await.map_err(anyhow::Error::msg)? else {
         return withdraw(root, "the system does not go down");
     };
-    let until = clock::boot_millis().saturating_add(millis(limit));
+    let until = clock::boot_millis().saturating_add(clock::millis(limit));
     let deadline = tokio::time::Instant::now() + limit;
-    let mut asking = Asking { root: root.clone(), way, request: None, failed_at: None, zedkube_until: None };
+    let mut drain = Drain { root: root.clone(), target, request: None, failed_at: None, zedkube_until: None };
     let mut reports = Subscription::open(root, agent::ZEDKUBE, Persistence::Volatile);
     let mut tick = tokio::time::interval(TICK);
     loop {
@@ -80,45 +84,43 @@ async fn hold(root: &Root, limit: Duration) -> anyhow::Result<ExitCode> {
             () = reports.changed() => false,
             () = tokio::time::sleep_until(deadline) => false,
         };
-        if is_tick && matches!(way_down().await, Ok(None)) {
+        if is_tick && matches!(self::target().await, Ok(None)) {
             return withdraw(root, "the shutdown was called off");
         }
-        if is_acting(root) {
+        if boot::boot_id(root).is_ok_and(|boot_id| nodeagent_takes_down(root, &boot_id)) {
             say(
                 "the shutdown goes on: nodeagent takes the machine down, by a command that was held back until now",
             );
             return Ok(ExitCode::SUCCESS);
         }
         let now = clock::boot_millis();
-        let (is_over, left) = (until <= now, until.saturating_sub(now) / 1000);
-        let over = |why| Verdict::Undrained(format!("hold.timeout ({} s) is over: {why}", limit.as_secs()));
-        let verdict = match asking.look(reports.get(&TopicKey::global()), now) {
-            Verdict::Wait(why) | Verdict::Failed(why) if is_over => over(why),
-            verdict @ (Verdict::Wait(_) | Verdict::Failed(_) | Verdict::Pass(_) | Verdict::Undrained(_)) => {
-                verdict
+        match drain.look(reports.get(&TopicKey::global()), now) {
+            Verdict::Pass(why) => return Ok(drain.goes_on(&why, ExitCode::SUCCESS)),
+            Verdict::Undrained(why) => return Ok(drain.goes_on_undrained(&why)),
+            Verdict::Wait { why, .. } if until <= now => {
+                let over = format!("hold.timeout ({} s) is over: {why}", limit.as_secs());
+                return Ok(drain.goes_on_undrained(&over));
             }
-        };
-        match verdict {
-            Verdict::Pass(why) => return Ok(asking.goes_on(&why, ExitCode::SUCCESS)),
-            Verdict::Undrained(why) => return Ok(asking.goes_on_undrained(&why)),
-            Verdict::Wait(why) if is_tick => say(&format!("the shutdown waits, {left} s at most: {why}")),
-            Verdict::Failed(why) if is_tick => {
-                say(&format!("the shutdown waits, {left} s at most: the drain is asked for again: {why}"));
-                asking.failed_at = asking.request.take().map(|request| request.requested_at);
+            Verdict::Wait { why, is_failed } if is_tick => {
+                let again = if is_failed { "the drain is asked for again: " } else { "" };
+                say(&format!("the shutdown waits, {} s at most: {again}{why}", (until - now) / 1000));
+                if is_failed {
+                    drain.failed_at = drain.request.take().map(|request| request.requested_at);
+                }
             }
-            Verdict::Wait(_) | Verdict::Failed(_) => {}
+            Verdict::Wait { .. } => {}
         }
-        if let Err(error) = asking.ask() {
-            return Ok(asking.goes_on_undrained(&format!("no drain can be asked for: {error:#}")));
+        if let Err(error) = drain.ask() {
+            return Ok(drain.goes_on_undrained(&format!("no drain can be asked for: {error:#}")));
         }
     }
 }
 
-/// Our request for a drain.
-struct Asking {
+/// The drain that is asked for.
+struct Drain {
     root: Root,
     /// The target by which the system goes down.
-    way: String,
+    target: String,
     /// The request; `None` while there is none, and when there has to be a new one.
     request: Option<NodeDrainRequest>,
     /// The time of the last request whose drain failed.
@@ -127,15 +129,15 @@ struct Asking {
     zedkube_until: Option<u64>,
 }
 
-impl Asking {
+impl Drain {
     fn look(&mut self, report: Option<&NodeDrainReport>, now: u64) -> Verdict {
         let is_there = peers::runs(&self.root, Agent::Zedkube);
-        let since_now = now.saturating_add(millis(WITHOUT_ZEDKUBE));
+        let since_now = now.saturating_add(clock::millis(WITHOUT_ZEDKUBE));
         self.zedkube_until = (!is_there).then(|| self.zedkube_until.unwrap_or(since_now));
         let is_away = || "zedkube does not run".to_owned();
         match self.zedkube_until {
             Some(end) if end <= now => Verdict::Undrained(is_away()),
-            Some(_) => Verdict::Wait(is_away()),
+            Some(_) => Verdict::wait(is_away()),
             None => judge(report, self.request.as_ref()),
         }
     }
@@ -153,14 +155,9 @@ impl Asking {
         let before = requests.get(&key).cloned();
         let is_failed = |before: &NodeDrainRequest| self.failed_at == Some(before.requested_at);
         // Another run of this verb may wait for it.
-        let request =
-            before.clone().filter(|before| !is_failed(before)).unwrap_or_else(|| NodeDrainRequest {
-                requested_at: unused_time(clock::wall(), |time| {
-                    before.as_ref().is_some_and(|before| before.requested_at == time)
-                }),
-                requested_by: DrainRequester::None,
-                context: format!("the machine goes down ({})", self.way),
-            });
+        let context = || format!("the machine goes down ({})", self.target);
+        let request = before.clone().filter(|before| !is_failed(before));
+        let request = request.unwrap_or_else(|| new_request(context(), before.as_ref()));
         requests.publish(&key, &request)?;
         self.request = Some(request);
         Ok(())
@@ -169,7 +166,7 @@ impl Asking {
     /// Says why the shutdown goes on, also to the next boot.
     fn goes_on(&self, why: &str, code: ExitCode) -> ExitCode {
         say(&format!("the shutdown goes on: {why}"));
-        let reason = one_line(&format!("{}: {why}", self.way), LONGEST_LINE);
+        let reason = one_line(&format!("{}: {why}", self.target), LONGEST_LINE);
         if let Err(error) = nodeagent::leave_reason(&self.root, &reason) {
             say(&format!("the next boot will not know why: {}", error_chain(&error)));
         }
@@ -177,44 +174,35 @@ impl Asking {
     }
 
     fn goes_on_undrained(&self, why: &str) -> ExitCode {
-        self.goes_on(&format!("this node is NOT drained: {why}"), ExitCode::FAILURE)
+        self.goes_on(&format!("{NOT_DRAINED}: {why}"), ExitCode::FAILURE)
     }
 }
 
 /// What zedkube says of our request.
 fn judge(report: Option<&NodeDrainReport>, request: Option<&NodeDrainRequest>) -> Verdict {
     let Some(report) = report else {
-        return Verdict::Wait("zedkube has reported nothing yet".to_owned());
+        return Verdict::wait("zedkube has reported nothing yet".to_owned());
     };
     if let Some(disabled) = &report.disabled {
-        return Verdict::Pass(format!("NOT drained, because drains are switched off ({})", disabled.by));
+        return Verdict::Pass(format!("{NOT_DRAINED}: drains are switched off ({})", disabled.by));
     }
     if report.member == Member::No {
         return Verdict::Pass("this machine is in no cluster, and there is nothing to drain".to_owned());
     }
     let Some(line) = request.and_then(|request| report.line_of(agent::HOLD, request.requested_at)) else {
-        return Verdict::Wait("zedkube is asked for a drain".to_owned());
+        return Verdict::wait("zedkube is asked for a drain".to_owned());
     };
     let reason = report.reason.clone();
     if line.answer.is_failed() {
-        return Verdict::Failed(reason);
+        return Verdict::Wait { why: reason, is_failed: true };
     }
     match (line.answer, line.outcome) {
         (DrainStatus::Complete, Some(Outcome::Drained)) => Verdict::Pass(reason),
         (DrainStatus::Complete, _) => {
-            Verdict::Pass(format!("NOT drained, as settings or an operator allow: {reason}"))
+            Verdict::Pass(format!("{NOT_DRAINED}, as settings or an operator allow: {reason}"))
         }
-        _ => Verdict::Wait(format!("{}: {reason}", report.phase)),
+        _ => Verdict::wait(format!("{}: {reason}", report.phase)),
     }
-}
-
-/// True if nodeagent itself takes this machine down now: its command was held back until the gate let it pass.
-fn is_acting(root: &Root) -> bool {
-    let action =
-        read_item::<DeviceAction>(root, agent::NODEAGENT, Persistence::Volatile, &TopicKey::global());
-    let takes_down =
-        |action: DeviceAction| boot::boot_id(root).is_ok_and(|boot_id| action.takes_down(&boot_id));
-    action.ok().flatten().is_some_and(takes_down)
 }
 
 /// Withdraws what an earlier run asked for.
@@ -240,43 +228,39 @@ fn withdraw(root: &Root, why: &str) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// systemd does not say.
-async fn way_down() -> Result<Option<String>, String> {
-    let words = ["list-jobs", "--no-legend", SHUTDOWN].into_iter().chain(WAYS_DOWN);
+async fn target() -> Result<Option<String>, String> {
+    let words = ["list-jobs", "--no-legend", SHUTDOWN].into_iter().chain(TARGETS);
     let command = Command { program: "systemctl".to_owned(), arguments: words.map(str::to_owned).collect() };
     let jobs = program::run(&command, &[], SYSTEMD_LIMIT).await;
     let jobs = jobs.map_err(|error| format!("cannot tell whether the system goes down: {error}"))?;
-    Ok(way_in(&jobs))
+    Ok(target_in(&jobs))
 }
 
 /// The target by which the system goes down, in the jobs of systemd: number, unit, kind, and state in each line.
-fn way_in(jobs: &str) -> Option<String> {
+fn target_in(jobs: &str) -> Option<String> {
     let started = jobs.lines().filter_map(|job| {
         let mut words = job.split_whitespace().skip(1);
         let (unit, kind) = (words.next()?, words.next()?);
         (kind == "start").then_some(unit)
     });
     let started: Vec<&str> = started.collect();
-    let way = || WAYS_DOWN.into_iter().find(|way| started.contains(way)).unwrap_or(SHUTDOWN);
-    started.contains(&SHUTDOWN).then(|| way().to_owned())
+    let target = || TARGETS.into_iter().find(|target| started.contains(target)).unwrap_or(SHUTDOWN);
+    started.contains(&SHUTDOWN).then(|| target().to_owned())
 }
 
 fn say(text: &str) {
     screen::line(&one_line(text, LONGEST_LINE));
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
-    use schemas::{DeviceActionState, Disabled, RequestLine};
+    use schemas::{Disabled, RequestLine};
 
     use super::*;
 
     #[test]
-    fn the_way_down_is_a_target_that_is_being_started() {
-        for (jobs, way) in [
+    fn the_machine_goes_down_by_a_target_that_is_being_started() {
+        for (jobs, target) in [
             ("", None),
             ("No jobs running.\n", None),
             ("  7 reboot.target start waiting\n", None),
@@ -288,7 +272,7 @@ mod tests {
             ),
             ("7 shutdown.target\n\n7\n", None),
         ] {
-            assert_eq!(way_in(jobs).as_deref(), way, "{jobs:?}");
+            assert_eq!(target_in(jobs).as_deref(), target, "{jobs:?}");
         }
     }
 
@@ -296,32 +280,12 @@ mod tests {
     fn a_zedkube_that_does_not_run_is_waited_for_but_not_long() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
-        let mut asking =
-            Asking { root, way: SHUTDOWN.to_owned(), request: None, failed_at: None, zedkube_until: None };
+        let target = SHUTDOWN.to_owned();
+        let mut drain = Drain { root, target, request: None, failed_at: None, zedkube_until: None };
         let away = || "zedkube does not run".to_owned();
-        assert_eq!(asking.look(None, 1_000), Verdict::Wait(away()));
-        assert_eq!(asking.look(None, 10_999), Verdict::Wait(away()));
-        assert_eq!(asking.look(None, 11_000), Verdict::Undrained(away()));
-    }
-
-    #[test]
-    fn only_what_takes_the_machine_down_in_this_boot_is_acting() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::new(folder.path());
-        let lock = peers::speak_as(&root, agent::NODEAGENT).unwrap();
-        let mut actions = Publisher::open(&root, agent::NODEAGENT, Persistence::Volatile, &lock).unwrap();
-        let boot_id = boot::boot_id(&root).unwrap();
-        let action = DeviceAction { state: DeviceActionState::Acting, boot_id, ..DeviceAction::default() };
-        let dry_run = Some(vec![DeviceAction::DRY_RUN.to_owned()]);
-        for (action, acts) in [
-            (action.clone(), true),
-            (DeviceAction { means: dry_run, ..action.clone() }, false),
-            (DeviceAction { boot_id: "before".to_owned(), ..action.clone() }, false),
-            (DeviceAction { state: DeviceActionState::Done, ..action }, false),
-        ] {
-            actions.publish(&TopicKey::global(), &action).unwrap();
-            assert_eq!(is_acting(&root), acts, "{action:?}");
-        }
+        assert_eq!(drain.look(None, 1_000), Verdict::wait(away()));
+        assert_eq!(drain.look(None, 10_999), Verdict::wait(away()));
+        assert_eq!(drain.look(None, 11_000), Verdict::Undrained(away()));
     }
 
     #[test]
@@ -346,11 +310,11 @@ mod tests {
             says(Member::Yes, vec![line])
         };
         let disabled = Disabled { by: "alice".to_owned(), ..Disabled::default() };
-        let wait = |why: &str| Verdict::Wait(why.to_owned());
+        let wait = |why: &str| Verdict::wait(why.to_owned());
         let pass = |why: &str| Verdict::Pass(why.to_owned());
         let asked = "zedkube is asked for a drain";
         let nobody = "this machine is in no cluster, and there is nothing to drain";
-        let allowed = "NOT drained, as settings or an operator allow: 2 pods";
+        let allowed = "NOT DRAINED, as settings or an operator allow: 2 pods";
         for (report, verdict) in [
             (None, wait("zedkube has reported nothing yet")),
             (Some(says(Member::Unknown, vec![])), wait(asked)),
@@ -359,11 +323,14 @@ mod tests {
             (Some(says(Member::No, vec![])), pass(nobody)),
             (
                 Some(NodeDrainReport { disabled: Some(disabled), ..answered(DrainStatus::Unknown) }),
-                pass("NOT drained, because drains are switched off (alice)"),
+                pass("NOT DRAINED: drains are switched off (alice)"),
             ),
             (Some(complete(Outcome::Drained)), pass("2 pods")),
             (Some(complete(Outcome::Forced)), pass(allowed)),
-            (Some(answered(DrainStatus::FailedDrain)), Verdict::Failed("2 pods".to_owned())),
+            (
+                Some(answered(DrainStatus::FailedDrain)),
+                Verdict::Wait { why: "2 pods".to_owned(), is_failed: true },
+            ),
         ] {
             assert_eq!(judge(report.as_ref(), Some(&request)), verdict, "{report:?}");
         }

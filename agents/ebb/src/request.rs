@@ -8,9 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use pubsub::{Persistence, Publisher, Root, Subscription, TopicKey, read_item};
-use runtime::clock;
 use runtime::peers;
-use runtime::requester::unused_time;
+use runtime::requester::new_request;
 use schemas::{
     Agent, DrainRequester, DrainStatus, Member, NodeDrainReport, NodeDrainRequest, Outcome, agent,
 };
@@ -89,13 +88,7 @@ fn ask(root: &Root, context: String) -> anyhow::Result<NodeDrainRequest> {
     if let Some(current) = &current {
         refuse_current(current, report.as_ref())?;
     }
-    let request = NodeDrainRequest {
-        requested_at: unused_time(clock::wall(), |time| {
-            current.as_ref().is_some_and(|current| current.requested_at == time)
-        }),
-        requested_by: DrainRequester::None,
-        context,
-    };
+    let request = new_request(context, current.as_ref());
     let mut requests = Publisher::open(root, agent::EBB, Persistence::Volatile, &lock)?;
     requests.publish(&TopicKey::global(), &request)?;
     Ok(request)

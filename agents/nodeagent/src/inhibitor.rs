@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use pubsub::{Persistence, PublishError, Publisher, Subscription, TopicKey};
-use runtime::agent_state::is_running;
-use runtime::requester::unused_time;
+use runtime::agent_state::{is_running, nodeagent_takes_down};
+use runtime::requester::new_request;
 use runtime::settings::InhibitMode;
-use runtime::{AgentContext, Task, clock, error_chain, read_or_none};
-use schemas::{DeviceAction, DrainRequester, DrainStatus, Member, NodeDrainReport, NodeDrainRequest, agent};
+use runtime::{AgentContext, Task, error_chain};
+use schemas::{DrainStatus, NodeDrainReport, NodeDrainRequest, agent};
 use zbus::OwnedFd;
 
 use crate::logind::Logind;
 use crate::system_bus::{CallError, SystemBus};
 
-/// Interval of the search for logind, and after which a lock that was let go is taken again.
+/// Interval of the search for logind, and after which a lock that was released is taken again.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
 /// logind's words for whoever asks why, as `systemd-inhibit --list` and `reboot` show them.
@@ -34,7 +34,7 @@ pub(crate) struct Inhibitor {
     task: Option<(InhibitMode, Task)>,
 }
 
-/// The lock: it is let go when its file descriptor is closed.
+/// The lock: it is released when its file descriptor is closed.
 type Held = Arc<Mutex<Option<OwnedFd>>>;
 
 impl Inhibitor {
@@ -44,27 +44,28 @@ impl Inhibitor {
             return;
         }
         self.task = None;
-        self.let_go();
-        let guard = Guard { context: context.clone(), mode, held: Arc::clone(&self.held), requests: None };
-        self.task = Some((mode, Task::spawn(guard.run())));
+        self.release();
+        let holder =
+            LockHolder { context: context.clone(), mode, held: Arc::clone(&self.held), requests: None };
+        self.task = Some((mode, Task::spawn(holder.run())));
     }
 
-    /// Lets go of the lock: logind must not wait for it, or refuse because of it, when nodeagent itself takes the machine
+    /// Releases the lock: logind must not wait for it, or refuse because of it, when nodeagent itself takes the machine
     /// down.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn release(&self) {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
 /// What the task does.
-struct Guard {
+struct LockHolder {
     context: AgentContext,
     mode: InhibitMode,
     held: Held,
     requests: Option<Publisher<NodeDrainRequest>>,
 }
 
-impl Guard {
+impl LockHolder {
     /// Stays at logind for as long as there is one, and looks for it again and again.
     async fn run(mut self) {
         let mut trouble = String::new();
@@ -72,11 +73,19 @@ impl Guard {
             let Err(error) = self.stay().await;
             self.set(None);
             if error != trouble {
-                tracing::info!("no shutdown is announced to nodeagent: {error}");
+                tracing::info!(
+                    "inhibitor lock of systemd-logind not taken, no shutdown is announced to nodeagent: {error}"
+                );
                 trouble = error;
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
+    }
+
+    async fn logind(&self) -> Result<Logind, String> {
+        let bus = SystemBus::of(self.context.root()).connect().await.map_err(|error| error_chain(&error))?;
+        let logind = Logind::find(bus).await.map_err(|error| error.to_string())?;
+        logind.ok_or_else(|| "there is no systemd-logind".to_owned())
     }
 
     /// Holds the lock until the connection ends.
@@ -85,15 +94,7 @@ impl Guard {
             self.withdraw();
             return Err("inhibit.mode is none".to_owned());
         }
-        let bus = SystemBus::of(self.context.root()).connect().await.map_err(|error| error_chain(&error));
-        let logind = match bus {
-            Ok(bus) => Logind::find(bus).await.map_err(|error| error.to_string())?,
-            Err(error) => {
-                self.withdraw();
-                return Err(error);
-            }
-        };
-        let logind = logind.ok_or("there is no systemd-logind")?;
+        let logind = self.logind().await.inspect_err(|_| self.withdraw())?;
         let mut announcements = logind.announcements().await.map_err(|error| error.to_string())?;
         let mut is_announced = logind.is_preparing().await.map_err(|error| error.to_string())?;
         let mut reports =
@@ -113,11 +114,11 @@ impl Guard {
         }
     }
 
-    /// The machine goes down: a drain is asked for, and the lock is let go when it is answered, or if nodeagent itself
+    /// The machine goes down: a drain is asked for, and the lock is released when it is answered, or if nodeagent itself
     /// takes the machine down, because the drain for that is over.
     fn begin(&mut self, report: Option<&NodeDrainReport>) {
         let is_away = !is_running(self.context.root(), agent::ZEDKUBE);
-        let is_over = if is_away || self.is_acting() || report.is_some_and(needs_none) {
+        let is_over = if is_away || self.is_acting() || report.is_some_and(NodeDrainReport::drains_nothing) {
             true
         } else {
             match self.ask() {
@@ -140,11 +141,7 @@ impl Guard {
         if let Some(standing) = requests.get(&key) {
             return Ok(standing.clone());
         }
-        let request = NodeDrainRequest {
-            requested_at: unused_time(clock::wall(), |_| false),
-            requested_by: DrainRequester::None,
-            context: "the machine goes down (announced by systemd-logind)".to_owned(),
-        };
+        let request = new_request("the machine goes down (announced by systemd-logind)".to_owned(), None);
         tracing::info!(
             "NodeDrainRequest: systemd-logind announces a shutdown that does not come through ebb"
         );
@@ -190,13 +187,15 @@ impl Guard {
         };
         let held = logind.inhibit(mode, why).await?;
         self.set(Some(held));
+        // nodeagent says that it is Acting before it releases the lock, so that one of them sees the other.
+        if self.is_acting() {
+            self.set(None);
+            return Ok(());
+        }
         let limit = logind.longest_delay().await.map_or(0, |limit| limit.as_secs());
         tracing::info!(
             "inhibitor lock of mode {mode} taken (InhibitDelayMaxSec of systemd-logind: {limit} s)"
         );
-        if self.is_acting() {
-            self.set(None);
-        }
         Ok(())
     }
 
@@ -209,16 +208,8 @@ impl Guard {
     }
 
     fn is_acting(&self) -> bool {
-        let key = TopicKey::global();
-        let action =
-            read_or_none::<DeviceAction>(self.context.root(), agent::NODEAGENT, Persistence::Volatile, &key);
-        action.is_some_and(|action| action.takes_down(self.context.boot_id()))
+        nodeagent_takes_down(self.context.root(), self.context.boot_id())
     }
-}
-
-/// True if zedkube drains nothing here.
-fn needs_none(report: &NodeDrainReport) -> bool {
-    report.disabled.is_some() || report.member == Member::No
 }
 
 fn is_answered(report: &NodeDrainReport, request: &NodeDrainRequest) -> bool {

@@ -222,7 +222,7 @@ impl NodeagentShell {
         self.running = None;
         let operation = command.operation;
         if !dry_run && operation != Operation::Shutdown {
-            self.inhibitor.let_go();
+            self.inhibitor.release();
         }
         let settings = self.settings.current();
         let mut all =
@@ -266,13 +266,9 @@ impl NodeagentShell {
         let (left, boots_before) = (boot_reason::read(root), boot_reason::boots_before(root));
         let is_first = boots_before.is_none() && left.reason.is_empty();
         let default = if is_first { BootReason::FIRST } else { BootReason::UNKNOWN };
-        let reason = match left.reason {
-            reason if is_first => reason,
-            reason if reason.is_empty() => NO_REASON.to_owned(),
-            reason => reason,
-        };
+        let reason = if left.reason.is_empty() && !is_first { NO_REASON.to_owned() } else { left.reason };
         if !is_first {
-            tracing::info!("why the machine went down before this boot: {reason}");
+            tracing::info!("RebootReason, why the machine went down before this boot: {reason}");
         }
         NodeAgentStatus {
             name: agent::NODEAGENT.to_owned(),

@@ -131,9 +131,7 @@ impl Bus {
         let answer = tokio::time::timeout(CALL_LIMIT, calling).await;
         answer.map_or_else(|_| Err(unanswered()), |answer| answer.map_err(|error| classified(&error)))
     }
-}
 
-impl Bus {
     /// The signals with this name that an object sends from now on. The stream ends with the connection.
     pub(crate) async fn signals(
         &self,

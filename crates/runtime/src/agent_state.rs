@@ -48,6 +48,13 @@ pub fn zedkube_seen(root: &Root, presence: Option<Presence>) -> ZedkubeSeen {
     }
 }
 
+/// True if nodeagent is past the point of no return in the boot with this id: it takes the machine down, by a command
+/// that was held back until the gate let it pass.
+pub fn nodeagent_takes_down(root: &Root, boot_id: &str) -> bool {
+    let action = NodeAgentView::read(root, boot_id).action;
+    action.is_some_and(|action| action.takes_down(boot_id))
+}
+
 /// Snapshot of nodeagent. The lock is checked before the file is read: if nodeagent does not run, its file cannot
 /// change any more.
 #[derive(Clone, Debug, PartialEq, Eq)]

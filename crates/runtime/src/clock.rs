@@ -54,7 +54,7 @@ pub fn awake_millis() -> u64 {
 }
 
 /// A time in whole milliseconds, as our clocks and files have it.
-pub(crate) fn millis(time: Duration) -> u64 {
+pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

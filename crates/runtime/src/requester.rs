@@ -14,13 +14,13 @@ use pubsub::{
     Persistence, PublishError, Published, Publisher, Refusal, Subscription, TopicKey, presence, read_item,
 };
 use schemas::{
-    Absence, DrainRequester, EdgeNodeClusterConfig, GateFacts, GoTime, Member, NodeDrainReport,
-    NodeDrainRequest, NodeDrainStatus, PassGate, RequestLine, Row, Topic, Verdict, ZedkubeSeen, agent,
+    Absence, DrainRequester, EdgeNodeClusterConfig, GateFacts, GoTime, NodeDrainReport, NodeDrainRequest,
+    NodeDrainStatus, PassGate, RequestLine, Row, Topic, Verdict, ZedkubeSeen, agent,
 };
 use thiserror::Error;
 
 pub use gate::{Gate, GateReading};
-pub use own::{OwnRequest, unused_time};
+pub use own::{OwnRequest, new_request};
 
 use crate::agent::AgentContext;
 use crate::agent_state::zedkube_seen;
@@ -183,8 +183,7 @@ impl Requester {
             forced.is_some_and(|by| by == self.asks_for || by == DrainRequester::None)
         };
         let (report, _) = self.read_last_good(agent::ZEDKUBE, &self.report);
-        report
-            .is_some_and(|report| report.disabled.is_some() || report.member == Member::No || forces(&report))
+        report.is_some_and(|report| report.drains_nothing() || forces(&report))
     }
 
     /// The verdict at `now_ms` of [`clock::awake_millis`], so that zedkube does not count as absent while the machine

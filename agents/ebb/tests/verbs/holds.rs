@@ -99,7 +99,7 @@ async fn a_drain_that_does_not_end_is_not_waited_for_longer_than_the_setting_say
     site.guarded_pod("db-0", "edge-a")?;
     let device = machine(&site, GOES_DOWN, &[]).await?;
     let ended = device.finish(hold(&device, &["--set", "hold.timeout=1s"])?).await?;
-    let part = "the shutdown goes on: this node is NOT drained: hold.timeout (1 s) is over: ";
+    let part = "the shutdown goes on: NOT DRAINED: hold.timeout (1 s) is over: ";
     assert!(ended.code == 1 && ended.out.contains(part), "{ended:?}");
     assert!(!site.cluster.pods_on("edge-a").is_empty());
     Ok(())
@@ -150,7 +150,7 @@ async fn where_no_drain_can_be_asked_for_the_shutdown_goes_on() -> Result<()> {
     let device = machine(&site, GOES_DOWN, &[]).await?;
     device.write("/run/ebb-hold", "no folder")?;
     let ended = device.finish(hold(&device, &[])?).await?;
-    let part = "the shutdown goes on: this node is NOT drained: no drain can be asked for";
+    let part = "the shutdown goes on: NOT DRAINED: no drain can be asked for";
     assert!(ended.code == 1 && ended.out.contains(part), "{ended:?}");
     Ok(())
 }

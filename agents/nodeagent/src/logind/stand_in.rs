@@ -41,17 +41,17 @@ pub(crate) struct StandIn {
 #[derive(Debug)]
 pub(crate) struct TakenLock {
     pub(crate) mode: String,
-    /// It ends when the lock is let go.
+    /// It ends when the lock is released.
     held: UnixStream,
 }
 
 impl TakenLock {
-    pub(crate) async fn until_let_go(&mut self) {
+    pub(crate) async fn until_released(&mut self) {
         assert_eq!(in_time(self.held.read(&mut [0])).await.unwrap(), 0);
     }
 
-    /// True if it was let go already.
-    pub(crate) fn is_let_go(&self) -> bool {
+    /// True if it was released already.
+    pub(crate) fn is_released(&self) -> bool {
         self.held.try_read(&mut [0]).is_ok()
     }
 }
@@ -126,6 +126,7 @@ impl PrivateBus {
             script: Mutex::new(script),
             sender,
             locks: lock_sender,
+            taken: Mutex::new(None),
             reason: root.join("persist/reboot-reason"),
         };
         StandIn { calls, locks, connection, serving: tokio::spawn(Arc::new(server).serve(stream)) }
@@ -192,6 +193,7 @@ struct Server {
     script: Mutex<Script>,
     sender: mpsc::UnboundedSender<Call>,
     locks: mpsc::UnboundedSender<TakenLock>,
+    taken: Mutex<Option<TakenLock>>,
     reason: PathBuf,
 }
 
@@ -224,7 +226,7 @@ impl Server {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let theirs = std::os::fd::OwnedFd::from(theirs.into_std().unwrap());
         self.connection.reply(&message.header(), &Fd::from(theirs)).await?;
-        self.locks.send(TakenLock { mode: mode.to_owned(), held: ours }).unwrap();
+        *self.taken.lock().unwrap() = Some(TakenLock { mode: mode.to_owned(), held: ours });
         Ok(())
     }
 
@@ -233,7 +235,11 @@ impl Server {
         let (_, name): (&str, &str) = body.deserialize().unwrap();
         let value = match name {
             "PreparingForShutdown" => Variant::Bool(false),
-            "InhibitDelayMaxUSec" => Variant::U64(5_000_000),
+            "InhibitDelayMaxUSec" => {
+                // The taker asks for it last: nothing is under way any more.
+                self.locks.send(self.taken.lock().unwrap().take().expect("a lock was taken")).unwrap();
+                Variant::U64(5_000_000)
+            }
             _ => panic!("nobody should ask for {name}"),
         };
         self.connection.reply(&message.header(), &value).await

@@ -86,7 +86,7 @@ async fn a_shutdown_that_is_announced_waits_for_the_drain_and_one_that_is_called
     logind.announce(true).await;
     let request = until_requested(&device, true).await.unwrap();
     assert_eq!(request.requested_by, DrainRequester::None);
-    assert!(!held.is_let_go());
+    assert!(!held.is_released());
     let line = RequestLine {
         publisher: agent::NODEAGENT.to_owned(),
         requested_at: request.requested_at,
@@ -94,7 +94,7 @@ async fn a_shutdown_that_is_announced_waits_for_the_drain_and_one_that_is_called
         ..RequestLine::default()
     };
     device.publish_with(&zedkube, "global", &NodeDrainReport { requests: vec![line], ..report });
-    held.until_let_go().await;
+    held.until_released().await;
     assert!(until_requested(&device, true).await.is_some(), "the node stays drained");
     logind.announce(false).await;
     until_requested(&device, false).await;
@@ -107,7 +107,7 @@ async fn nobody_waits_for_a_drain_that_nobody_answers() {
     let (mut device, _bus, mut logind) = device(Script::default()).await;
     let mut held = logind.lock().await;
     logind.announce(true).await;
-    held.until_let_go().await;
+    held.until_released().await;
     device.stop().await;
 }
 
@@ -119,7 +119,7 @@ async fn nodeagents_own_lock_does_not_stand_in_its_way() {
         assert_eq!(held.mode, mode);
         device.command(Some(Operation::Reboot), 7).await;
         logind.call().await;
-        assert!(held.is_let_go(), "{mode}");
+        assert!(held.is_released(), "{mode}");
         logind.announce(true).await;
         device.until_action(Acting).await;
         device.looks().await;
@@ -130,8 +130,9 @@ async fn nodeagents_own_lock_does_not_stand_in_its_way() {
 
 #[tokio::test]
 async fn a_request_that_a_soft_reboot_has_left_is_withdrawn() {
-    for mode in ["delay", "none"] {
+    for (mode, has_bus) in [("delay", false), ("delay", true), ("none", false)] {
         let mut device = Device::switched_off(&[("inhibit.mode", mode)]);
+        let _bus = if has_bus { Some(PrivateBus::start(device.folder.path(), None).await) } else { None };
         device.publish(agent::NODEAGENT, "global", &NodeDrainRequest::default()).await;
         device.run().await;
         until_requested(&device, false).await;

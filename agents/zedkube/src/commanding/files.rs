@@ -4,11 +4,9 @@
 use std::collections::BTreeMap;
 
 use pubsub::{Persistence, PublishError, Publisher, TopicKey};
-use runtime::requester::unused_time;
+use runtime::requester::new_request;
 use runtime::{AgentContext, clock};
-use schemas::{
-    BaseOsConfig, DeviceOpsCmd, DrainRequester, GoTime, NodeDrainRequest, Operation, Source, Topic, agent,
-};
+use schemas::{BaseOsConfig, DeviceOpsCmd, GoTime, NodeDrainRequest, Operation, Source, Topic, agent};
 
 use super::decide::Standing;
 
@@ -123,12 +121,7 @@ impl Files<NodeDrainRequest> {
             return topic.unpublish(&key).map(|_| ());
         };
         let request = before.clone().filter(|before| before.context == text);
-        let is_used = |time| before.as_ref().is_some_and(|before| before.requested_at == time);
-        let request = request.unwrap_or_else(|| NodeDrainRequest {
-            requested_at: unused_time(clock::wall(), is_used),
-            requested_by: DrainRequester::None,
-            context: text.to_owned(),
-        });
+        let request = request.unwrap_or_else(|| new_request(text.to_owned(), before.as_ref()));
         self.publish(&key, &request)
     }
 }

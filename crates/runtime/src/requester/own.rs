@@ -1,8 +1,10 @@
 //! The agent's own drain request: how it is recognised, and which statuses were seen since it was published.
 
 use jiff::{SignedDuration, Timestamp};
-use schemas::{DrainStatus, GoTime};
+use schemas::{DrainRequester, DrainStatus, GoTime, NodeDrainRequest};
 use serde::{Deserialize, Serialize};
+
+use crate::clock;
 
 /// The request that an agent made, for its operation record, by which the agent recognises its own request after a
 /// restart.
@@ -45,13 +47,23 @@ impl OwnRequest {
 
 /// The time for a new request: now, or the next nanosecond that `is_used` does not know. The time identifies the request,
 /// and after the wall clock jumped back or stood still, the same time could be used twice.
-pub fn unused_time(wall: Timestamp, is_used: impl Fn(GoTime) -> bool) -> GoTime {
+fn unused_time(wall: Timestamp, is_used: impl Fn(GoTime) -> bool) -> GoTime {
     let mut time = GoTime::from(wall);
     while is_used(time) {
         let later = time.timestamp().checked_add(SignedDuration::from_nanos(1));
         time = later.unwrap_or(Timestamp::UNIX_EPOCH).into();
     }
     time
+}
+
+/// A new request of a person or a program, with this reason; `before` is the request that it replaces.
+pub fn new_request(context: String, before: Option<&NodeDrainRequest>) -> NodeDrainRequest {
+    let is_used = |time| before.is_some_and(|before| before.requested_at == time);
+    NodeDrainRequest {
+        requested_at: unused_time(clock::wall(), is_used),
+        requested_by: DrainRequester::None,
+        context,
+    }
 }
 
 /// A memory of whether the status has changed since the publication. That matters only for EVE's zedkube, whose

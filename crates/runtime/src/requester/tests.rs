@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use pubsub::{AgentLock, Root, read_items};
-use schemas::{DeferReason, Disabled, DrainStatus, ProceedReason, RequestLine, StandingOrder};
+use schemas::{DeferReason, Disabled, DrainStatus, Member, ProceedReason, RequestLine, StandingOrder};
 use tempfile::TempDir;
 
 use super::*;
