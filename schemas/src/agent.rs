@@ -20,10 +20,12 @@ pub const VOLUMEMGR: &str = "volumemgr";
 pub const EBB: &str = "ebb";
 /// The shutdown of the machine itself (`ebb hold`), which waits for a drain.
 pub const HOLD: &str = "ebb-hold";
+/// The host that asks for a reboot: [`Agent::Sentinel`].
+pub const SENTINEL: &str = "sentinel";
 /// Whoever commands the device: a controller's agent, or `ebb reboot` and `ebb update`.
 pub const CONTROLLER: &str = "controller";
 
-/// One of our four agents.
+/// One of our agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agent {
     /// Cordons and drains the node.
@@ -34,10 +36,12 @@ pub enum Agent {
     Nodeagent,
     /// Holds the activation of images back (EVE's baseosmgr).
     Baseos,
+    /// Commands a reboot when the host needs one. It runs only where a site wants it.
+    Sentinel,
 }
 
 impl Agent {
-    /// All of them, in the order in which they are started: who answers comes before who asks.
+    /// The four that every device runs, in the order in which they are started: who answers comes before who asks.
     pub const ALL: [Self; 4] = [Self::Zedkube, Self::DeviceOp, Self::Nodeagent, Self::Baseos];
 
     /// The name that a person reads, and the verb that runs the agent.
@@ -47,6 +51,7 @@ impl Agent {
             Self::DeviceOp => "device-op",
             Self::Nodeagent => "nodeagent",
             Self::Baseos => "baseos",
+            Self::Sentinel => SENTINEL,
         }
     }
 
@@ -57,12 +62,16 @@ impl Agent {
             Self::DeviceOp => ZEDAGENT,
             Self::Nodeagent => NODEAGENT,
             Self::Baseos => BASEOSMGR,
+            Self::Sentinel => SENTINEL,
         }
     }
 
     /// The agent of this name, of either kind.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|agent| agent.name() == name || agent.wire_name() == name)
+        Self::ALL
+            .into_iter()
+            .chain([Self::Sentinel])
+            .find(|agent| agent.name() == name || agent.wire_name() == name)
     }
 }
 
@@ -108,6 +117,7 @@ mod tests {
             (Agent::DeviceOp, "device-op", "zedagent"),
             (Agent::Nodeagent, "nodeagent", "nodeagent"),
             (Agent::Baseos, "baseos", "baseosmgr"),
+            (Agent::Sentinel, "sentinel", "sentinel"),
         ] {
             assert_eq!(
                 (agent.name(), agent.wire_name(), agent.to_string().as_str()),

@@ -60,10 +60,16 @@ impl Source {
         }
     }
 
-    /// True if the field Reason counts in a command of this source: a person's own words, or the text of the cluster's
-    /// annotation. The other sources have none.
+    /// True if the field Reason counts in a command of this source: a person's own words, the text of the cluster's
+    /// annotation, what asks at the host. A controller has none.
     pub const fn gives_reason(self) -> bool {
-        matches!(self, Self::Person | Self::Cluster)
+        matches!(self, Self::Person | Self::Cluster | Self::Host)
+    }
+
+    /// True if the first command of a kind that a device sees of this source may be an old one, and is only recorded.
+    /// The host's counter belongs to the boot in which it commands.
+    pub const fn may_begin_with_an_old_one(self) -> bool {
+        !matches!(self, Self::Host)
     }
 
     /// The source with this name, if there is one.

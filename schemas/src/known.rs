@@ -4,8 +4,8 @@ use crate::{
     ActionRecord, BaseOsConfig, BaseOsHold, BaseOsStatus, CancelCommand, CommandFreeze, ConfigItemValueMap,
     ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd, DrainOverride,
     EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus, NodeDrainReport,
-    NodeDrainRequest, NodeDrainStatus, OwnCordon, ParseError, PassGate, Topic, UncommandedNode,
-    ZedAgentStatus, parse, to_bytes,
+    NodeDrainRequest, NodeDrainStatus, OwnCordon, ParseError, PassGate, SentinelRecord, SentinelStatus,
+    Topic, UncommandedNode, ZedAgentStatus, parse, to_bytes,
 };
 
 /// Reads an item as its type does, and writes it as its agent would.
@@ -33,7 +33,7 @@ impl Known {
 
 /// All types that `schemas` exports as topics, in the order of their names. The only list of them: the
 /// JSON Schemas, the samples and the fuzz targets follow it.
-pub(crate) const KNOWN: [Known; 25] = [
+pub(crate) const KNOWN: [Known; 27] = [
     Known::of::<ActionRecord>(),
     Known::of::<BaseOsConfig>(),
     Known::of::<BaseOsHold>(),
@@ -57,6 +57,8 @@ pub(crate) const KNOWN: [Known; 25] = [
     Known::of::<NodeDrainStatus>(),
     Known::of::<OwnCordon>(),
     Known::of::<PassGate>(),
+    Known::of::<SentinelRecord>(),
+    Known::of::<SentinelStatus>(),
     Known::of::<UncommandedNode>(),
     Known::of::<ZedAgentStatus>(),
 ];

@@ -26,6 +26,7 @@ mod parse;
 mod pass_gate;
 mod report;
 mod report_bounds;
+mod sentinel;
 mod topic;
 mod write;
 
@@ -67,6 +68,7 @@ pub use report::{
     StandingOrder, VolumeLine,
 };
 pub use report_bounds::MAX_REPORT_BYTES;
+pub use sentinel::{SentinelRecord, SentinelState, SentinelStatus};
 pub use topic::Topic;
 pub use write::to_bytes;
 

@@ -92,9 +92,11 @@ fn is_new(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd, facts: &
     {
         return false;
     }
+    let has_not_ended = || record.ended(kind).is_none_or(|line| line.counter != command.counter);
     match facts.recorded(kind) {
         // The counter of a command without a record is never written, so the record alone shows whether it was done.
-        _ if command.without_record => record.ended(kind).is_none_or(|line| line.counter != command.counter),
+        _ if command.without_record => has_not_ended(),
+        Recorded::Nothing if !kind.0.may_begin_with_an_old_one() => has_not_ended(),
         Recorded::Counter(recorded) => recorded != command.counter,
         // The first command that a device ever sees may be an old one, so it is only recorded.
         Recorded::Nothing => accepted.is_some(),
@@ -118,6 +120,7 @@ fn is_settled(record: &OperationRecord, kind: Kind, facts: &Facts) -> bool {
     match (facts.command(kind), facts.recorded(kind)) {
         (Commanded::Absent | Commanded::NoFolder, _) => true,
         (Commanded::Unreadable, _) => false,
+        (Commanded::Given(_), _) if !kind.0.may_begin_with_an_old_one() => true,
         (Commanded::Given(command), _) if !command.desired_state || is_accepted(record, kind, command) => {
             true
         }
@@ -131,7 +134,7 @@ fn note_first(record: &mut OperationRecord, kind: Kind, facts: &Facts) {
     let Some(command) = facts.given(kind) else { return };
     let is_newer = record.has_sources && record.latest(kind).is_some();
     let is_known = is_accepted(record, kind, command) || facts.is_cancelled(kind, command.counter);
-    if !command.desired_state || is_newer || is_known {
+    if !command.desired_state || is_newer || is_known || !kind.0.may_begin_with_an_old_one() {
         return;
     }
     let why = match facts.recorded(kind) {
@@ -159,12 +162,12 @@ pub(crate) fn counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
 /// True if the counter file may hold this command's counter: the command is accepted, asks for nothing, was taken
 /// back, or may be an old one. Any other command is still to be accepted and must not count as done before (D16).
 fn counts_as_done(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd, facts: &Facts) -> bool {
+    let may_be_old = kind.0.may_begin_with_an_old_one();
+    let asks_for_nothing = || !command.desired_state || facts.is_cancelled(kind, command.counter);
     match facts.recorded(kind) {
         _ if is_accepted(record, kind, command) => true,
-        Recorded::Counter(_) => {
-            !record.has_sources || !command.desired_state || facts.is_cancelled(kind, command.counter)
-        }
-        Recorded::Nothing => true,
+        Recorded::Nothing if may_be_old => true,
+        Recorded::Counter(_) | Recorded::Nothing => may_be_old && !record.has_sources || asks_for_nothing(),
         Recorded::Unreadable => false,
     }
 }

@@ -49,6 +49,7 @@ pub(crate) async fn work(agent: Agent, started: runtime::Agent, stop: Stop) -> a
         Agent::DeviceOp => Box::pin(started.run(stop, device_op::run)).await??,
         Agent::Nodeagent => Box::pin(started.run(stop, nodeagent::run)).await??,
         Agent::Baseos => Box::pin(started.run(stop, baseos::run)).await??,
+        Agent::Sentinel => Box::pin(started.run(stop, sentinel::run)).await??,
     }
     Ok(())
 }

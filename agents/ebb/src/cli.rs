@@ -100,6 +100,8 @@ pub(crate) enum Command {
     /// Run the agent that holds back new images until the node is drained (EVE's baseosmgr)
     #[command(alias = "baseosmgr")]
     Baseos(AgentFlags),
+    /// Run the agent that commands a drained reboot when the host needs one (settings `sentinel.*`)
+    Sentinel(AgentFlags),
     /// Run the agents as child processes and restart them, on hosts without a service manager
     Run(RunArguments),
     /// Keep a shutdown of this machine back until its node is drained; ebb-hold.service runs it
@@ -153,6 +155,7 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
             Agent::DeviceOp => Command::DeviceOp(flags),
             Agent::Nodeagent => Command::Nodeagent(flags),
             Agent::Baseos => Command::Baseos(flags),
+            Agent::Sentinel => Command::Sentinel(flags),
         });
     }
     let matches = definition().try_get_matches_from(levels(arguments))?;
@@ -192,6 +195,7 @@ mod tests {
             ("nodeagent", "Nodeagent"),
             ("baseos", "Baseos"),
             ("baseosmgr", "Baseos"),
+            ("sentinel", "Sentinel"),
         ] {
             let path = format!("/usr/lib/ebb/{link}");
             let parsed = of(&[&path, "--root", "/r"]).unwrap();

@@ -59,6 +59,7 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         Command::DeviceOp(flags) => return agents::run(Agent::DeviceOp, &flags),
         Command::Nodeagent(flags) => return agents::run(Agent::Nodeagent, &flags),
         Command::Baseos(flags) => return agents::run(Agent::Baseos, &flags),
+        Command::Sentinel(flags) => return agents::run(Agent::Sentinel, &flags),
         Command::Run(arguments) => parent::run(&arguments),
         Command::Child(arguments) => return parent::run_child(&arguments),
         Command::Status(arguments) => status::run(&arguments),

@@ -1,4 +1,4 @@
-//! `ebb run`: parent process of the four agents, for hosts without a service manager.
+//! `ebb run`: parent process of the agents, for hosts without a service manager.
 //!
 //! It runs them as child processes of its own program, each with the hidden verb `child`. [`runtime::supervisor`]
 //! decides when one is restarted or stopped. The children end when their parent dies, in whatever way it dies.
@@ -14,6 +14,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 use pubsub::AgentLock;
+use runtime::settings::load;
 use runtime::supervisor::Supervisor;
 use runtime::{AgentFlags, LogFormat, logs};
 use schemas::Agent;
@@ -37,7 +38,7 @@ const MEANT_FOR_THE_PARENT: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCH
 /// Arguments of `ebb run`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RunArguments {
-    /// Agents to run, if EVE's zedbox runs the others; default: all four
+    /// Agents to run, if EVE's zedbox runs the others; default: all four, and the sentinel if it is set up
     #[arg(value_name = "AGENT", value_parser = agent)]
     agents: Vec<Agent>,
     #[command(flatten)]
@@ -74,15 +75,18 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
 
 impl RunArguments {
     fn chosen(&self) -> Vec<Agent> {
-        let is_chosen = |agent: &Agent| self.agents.is_empty() || self.agents.contains(agent);
-        Agent::ALL.into_iter().filter(is_chosen).collect()
+        let has_sentinel = || load(&self.flags.root(), &self.flags, None).settings.sentinel.is_set();
+        let by_default = |agent: &Agent| *agent != Agent::Sentinel || has_sentinel();
+        let is_chosen =
+            |agent: &Agent| self.agents.contains(agent) || self.agents.is_empty() && by_default(agent);
+        Agent::ALL.into_iter().chain([Agent::Sentinel]).filter(is_chosen).collect()
     }
 }
 
 /// Parses the name of an agent, EVE's or ours.
 fn agent(name: &str) -> Result<Agent, String> {
     let names = || Agent::ALL.map(Agent::name).join(", ");
-    Agent::from_name(name).ok_or_else(|| format!("no agent; the agents are {}", names()))
+    Agent::from_name(name).ok_or_else(|| format!("no agent; the agents are {}, {}", names(), Agent::Sentinel))
 }
 
 /// The command lines of child processes.
@@ -234,6 +238,9 @@ mod tests {
             (vec!["zedkube"], vec![zedkube]),
             (vec!["baseos", "nodeagent", "device-op"], vec![Agent::DeviceOp, nodeagent, baseos]),
             (vec!["baseosmgr", "zedagent", "baseos"], vec![Agent::DeviceOp, baseos]),
+            (vec!["sentinel"], vec![Agent::Sentinel]),
+            (vec!["--set=sentinel.path=/x"], [&Agent::ALL[..], &[Agent::Sentinel]].concat()),
+            (vec!["zedkube", "--set=sentinel.path=/x"], vec![zedkube]),
         ] {
             let arguments = ["run"].into_iter().chain(typed.iter().copied());
             let arguments =
@@ -241,6 +248,6 @@ mod tests {
             assert_eq!(arguments.chosen(), expected, "{typed:?}");
         }
         let error = Run::try_parse_from(["run", "zedbox"]).map(|_| ()).unwrap_err();
-        assert!(error.to_string().contains("zedkube, device-op, nodeagent, baseos"), "{error}");
+        assert!(error.to_string().contains("zedkube, device-op, nodeagent, baseos, sentinel"), "{error}");
     }
 }

@@ -13,7 +13,7 @@ use runtime::clock;
 use runtime::liveness::silent_for;
 use schemas::{
     Agent, BaseOsHold, CommandFreeze, DeviceAction, DeviceOpStatus, NodeAgentStatus, NodeDrainReport,
-    NodeDrainStatus, Topic, agent,
+    NodeDrainStatus, SentinelState, SentinelStatus, Topic, agent,
 };
 use serde::Serialize;
 
@@ -69,7 +69,9 @@ pub(crate) struct StatusView {
     /// `WaitDrainInProgress` of NodeAgentStatus.
     pub(crate) wait_drain_in_progress: Option<bool>,
     pub(crate) base_os: Option<BaseOsHold>,
-    /// The four agents.
+    /// Topic SentinelStatus; null if there is none, or if the host is not asked.
+    pub(crate) sentinel: Option<SentinelStatus>,
+    /// The four agents, and the sentinel where it has said something.
     pub(crate) agents: Vec<AgentSeen>,
     /// Files that could not be read, each with the reason.
     pub(crate) refused: Vec<String>,
@@ -114,10 +116,13 @@ impl StatusView {
             device_action: global(root, agent::NODEAGENT, &mut refused),
             wait_drain_in_progress: wait_drain(root, &mut refused),
             base_os: global(root, agent::BASEOSMGR, &mut refused),
+            sentinel: global(root, agent::SENTINEL, &mut refused)
+                .filter(|sentinel: &SentinelStatus| sentinel.state != SentinelState::Off),
             agents: Vec::new(),
             refused: Vec::new(),
         };
-        for agent in Agent::ALL {
+        let sentinel = seen.sentinel.is_some().then_some(Agent::Sentinel);
+        for agent in Agent::ALL.into_iter().chain(sentinel) {
             seen.agents.push(agent_seen(root, agent.wire_name(), &mut refused));
         }
         seen.refused = refused;

@@ -65,20 +65,47 @@ pub async fn run_holding(
     run_with(command, environment, limit, Some(file)).await
 }
 
+/// Runs a program as [`run`] does, and returns its exit code. A program that a signal has ended has none.
+pub async fn exit_code(command: &Command, limit: Duration) -> Result<i32, String> {
+    let Ended { status, .. } = run_to_end(command, &[], limit, None).await?;
+    status.code().ok_or_else(|| format!("{}: {status}", command.program))
+}
+
 async fn run_with(
     command: &Command,
     environment: &[(&str, String)],
     limit: Duration,
     file: Option<File>,
 ) -> Result<String, String> {
-    let named = |error: String| format!("{}: {error}", command.program);
     #[cfg(feature = "program-stand-in")]
     if let Some(run) = stand_in::installed() {
         let ended = tokio::time::timeout(limit, run(command, environment, file)).await;
         return ended
             .unwrap_or_else(|_| Err(format!("still running after {} s, killed", limit.as_secs())))
-            .map_err(named);
+            .map_err(|error| format!("{}: {error}", command.program));
     }
+    let Ended { status, first, last } = run_to_end(command, environment, limit, file).await?;
+    if status.success() {
+        return Ok(text(&first));
+    }
+    let (name, said) = (&command.program, text(&last));
+    Err(if said.is_empty() { format!("{name}: {status}") } else { format!("{name}: {status}: {said}") })
+}
+
+/// How a program ended, and what it said.
+struct Ended {
+    status: std::process::ExitStatus,
+    first: Vec<u8>,
+    last: Vec<u8>,
+}
+
+async fn run_to_end(
+    command: &Command,
+    environment: &[(&str, String)],
+    limit: Duration,
+    file: Option<File>,
+) -> Result<Ended, String> {
+    let named = |error: String| format!("{}: {error}", command.program);
     let checked = Trust::RootOrSelf.check_program(&command.program);
     checked.map_err(|error| named(format!("is not run: {error}")))?;
     let started = start(command, environment, file);
@@ -88,16 +115,12 @@ async fn run_with(
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let reading =
         async { tokio::join!(keep(stdout, &mut first, Keep::First), keep(stderr, &mut last, Keep::Last)) };
-    let ended = tokio::time::timeout(limit, wait_and_read(&mut child, reading))
+    let status = tokio::time::timeout(limit, wait_and_read(&mut child, reading))
         .await
         .map_err(|_| named(format!("still running after {} s, killed", limit.as_secs())))?
         .map_err(|error| named(error.to_string()))?;
     group.0 = None;
-    if ended.success() {
-        return Ok(text(&first));
-    }
-    let said = text(&last);
-    Err(named(if said.is_empty() { ended.to_string() } else { format!("{ended}: {said}") }))
+    Ok(Ended { status, first, last })
 }
 
 fn start(

@@ -24,8 +24,8 @@ pub use command::{Command, VersionSource};
 pub use fragment::settings_files;
 pub use keys::{
     BaseosSettings, ClusterSettings, DeviceOpSettings, DeviceSettings, DrainSettings, EveSettings,
-    HealthSettings, HoldSettings, InhibitMode, InhibitSettings, LonghornSettings, NodeSettings, Settings,
-    SlotSettings,
+    HealthSettings, HoldSettings, InhibitMode, InhibitSettings, LonghornSettings, NodeSettings,
+    SentinelSettings, Settings, SlotSettings,
 };
 pub use live::SettingsWatch;
 pub use load::{Loaded, ShownSetting, load};

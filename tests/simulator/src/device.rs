@@ -25,6 +25,8 @@ use crate::kernel::{self, Task};
 /// The version that runs, in `/run` as on EVE.
 const VERSION: &str = "/run/eve-release";
 const SETTINGS: &str = "/etc/ebb/ebb.toml";
+/// The file by which the host asks for a reboot.
+const ASKS: &str = "/run/reboot-required";
 /// Where a person asks for a drain.
 const PERSONS_REQUEST: &str = "/run/ebb/NodeDrainRequest/global.json";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -358,6 +360,16 @@ impl Device {
         self.write(PERSONS_REQUEST, "{\"RequestedBy\":")
     }
 
+    /// The host asks for a reboot by a file with this text, or asks no more.
+    pub(crate) fn ask_for_reboot(&self, text: Option<&str>) -> Result<()> {
+        if let Some(text) = text {
+            return self.write(ASKS, text);
+        }
+        // It may not be there.
+        fs::remove_file(self.root.join(ASKS)).unwrap_or_default();
+        Ok(())
+    }
+
     /// Somebody removes the lock file of an agent.
     pub(crate) fn remove_lock(&self, agent: Agent) {
         // It may not be there.
@@ -405,7 +417,7 @@ impl Device {
 
     /// All that runs on the device dies.
     pub(crate) fn kill_all(&mut self) {
-        for agent in Agent::ALL {
+        for agent in Agent::ALL.into_iter().chain([Agent::Sentinel]) {
             self.kill(agent);
         }
         if let Some(eve) = &mut self.eve {
@@ -511,6 +523,9 @@ async fn work(agent: Agent, flags: &AgentFlags) -> Result<(), String> {
         }
         Agent::Nodeagent => {
             Box::pin(started.run(stop, nodeagent::run)).await.map(|result| result.map_err(said))
+        }
+        Agent::Sentinel => {
+            Box::pin(started.run(stop, sentinel::run)).await.map(|result| result.map_err(said))
         }
         Agent::Baseos => Box::pin(started.run(stop, baseos::run)).await.map(|result| result.map_err(said)),
     };

@@ -6,6 +6,7 @@ mod answers;
 mod boots;
 mod drains;
 mod files;
+mod host;
 mod looks;
 mod orders;
 mod pauses;
@@ -88,6 +89,8 @@ struct Known {
     tried: BTreeMap<(String, Operation, u32, String), u32>,
     /// The commands of the cluster.
     texts: annotations::Texts,
+    /// What the host asks for.
+    host: host::Host,
     /// The controller's commands that are to be carried out.
     wanted: BTreeMap<Operation, u32>,
     /// When the controller took its last command of an operation back.

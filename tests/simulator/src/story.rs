@@ -30,6 +30,7 @@ impl<S: Subscriber> Layer<S> for Logged {
         let is_ours = [
             "zedkube",
             "device_op",
+            "sentinel",
             "nodeagent",
             "baseos",
             "session",

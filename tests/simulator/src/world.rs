@@ -91,6 +91,8 @@ pub(crate) fn history(Plan { left_out, only }: Plan) -> Result<Vec<String>> {
     }
     kernel::draw_from(Stream::Commands);
     world.draw_annotations();
+    kernel::draw_from(Stream::Host);
+    world.draw_host();
     kernel::draw_from(Stream::World);
     world.run()?;
     if only.is_some() && (kernel::is_doomed() || world.unmet.is_some() || !world.aimed.is_empty()) {
@@ -144,6 +146,10 @@ impl World {
         kernel::draw_from(Stream::Commands);
         if chance(5) {
             settings.push_str(draw::FROM_CLUSTER);
+        }
+        kernel::draw_from(Stream::Host);
+        if chance(5) {
+            settings.push_str(draw::SENTINEL);
         }
         kernel::draw_from(Stream::World);
         let (aimed, phases, seen) = (Vec::new(), BTreeMap::new(), Seen::default());
@@ -436,6 +442,14 @@ impl World {
     fn start_all(&mut self, device: usize, from: u64) {
         for agent in Agent::ALL {
             self.at(from + kernel::below(5 * SECOND), Happening::Start(device, agent));
+        }
+        self.start_sentinel(device, from + SECOND);
+    }
+
+    /// The sentinel is started where a site wants it.
+    fn start_sentinel(&mut self, device: usize, at: u64) {
+        if self.settings.contains(draw::SENTINEL) {
+            self.at(at, Happening::Start(device, Agent::Sentinel));
         }
     }
 

@@ -9,6 +9,7 @@ use schemas::{DeviceAction, DeviceActionState, DeviceOpState, DrainStatus, Membe
 use super::sim::{RETRY_MS, Sim, controllers, said};
 use super::*;
 use crate::facts::{Commanded, Recorded};
+use crate::record::OperationRecord;
 
 use DeviceActionState::{Acting, Done, Failed, Idle, Taken};
 use Operation::{Poweroff, Reboot, Shutdown};
@@ -587,6 +588,27 @@ fn the_first_boot_only_records() {
     assert!(sim.shown.blocked_by.ends_with("give another counter"), "{}", sim.shown.blocked_by);
     sim.give(Reboot, 10);
     assert!(sim.zedkube.request.is_some());
+}
+
+/// Its counter belongs to this boot. A garbled counter file does not make it new again.
+#[test]
+fn the_first_command_of_the_host_is_carried_out() {
+    let mut sim = Sim::new();
+    let kind = (Source::Host, Reboot);
+    // Before device-op has kept counters for each source, and while another one's command may be old.
+    sim.record.write(Some(OperationRecord::new("boot-1")));
+    sim.reload();
+    sim.counters.values_mut().for_each(|counter| *counter = Recorded::Nothing);
+    sim.write(controllers(Reboot), 3, true);
+    sim.give_by(Source::Host, Reboot, 9);
+    assert!(sim.zedkube.request.is_some());
+    assert_eq!(sim.counters.get(&kind), Some(&Recorded::Counter(9)));
+    sim.write(kind, 9, false);
+    sim.run();
+    assert_eq!(sim.zedkube.request, None);
+    sim.counters.insert(kind, Recorded::Nothing);
+    sim.give_by(Source::Host, Reboot, 9);
+    assert_eq!(sim.zedkube.request, None, "it was taken back");
 }
 
 #[test]

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("In a cluster, with a kubeconfig", &["plan", "drain", "cordon", "uncordon", "completion"]),
-    ("Agents", &["zedkube", "device-op", "nodeagent", "baseos", "run", "hold"]),
+    ("Agents", &["zedkube", "device-op", "nodeagent", "baseos", "sentinel", "run", "hold"]),
     ("To look inside, and to try", &["topic", "demo"]),
 ];
 

@@ -3,7 +3,7 @@
 use schemas::agent::{shown, shown_asker};
 use schemas::{
     BaseOsHold, BaseOsHoldState, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus,
-    Member, NodeDrainReport, Operation, Outcome, PodLine, Slot, SpentOrder,
+    Member, NodeDrainReport, Operation, Outcome, PodLine, SentinelState, SentinelStatus, Slot, SpentOrder,
 };
 
 use super::head::{self, Trouble, operation};
@@ -35,6 +35,7 @@ pub(super) fn render(
         seen.device_op.as_ref().and_then(|status| device_op(status, own)),
         seen.device_action.as_ref().and_then(|action| device_action(action, seen.is_dry_run())),
         seen.base_os.as_ref().and_then(|hold| base_os(hold, own)),
+        seen.sentinel.as_ref().and_then(sentinel),
     ];
     for (text, release) in rest.into_iter().flatten() {
         page.line(&text);
@@ -272,6 +273,28 @@ fn base_os(hold: &BaseOsHold, own: &str) -> Option<(String, String)> {
         // The head says it.
         BaseOsHoldState::Failed => None,
     }
+}
+
+/// What the host asks for, and what to do where that leads to nothing.
+fn sentinel(status: &SentinelStatus) -> Option<(String, String)> {
+    let reason = &status.reason;
+    let (text, todo) = match status.state {
+        SentinelState::Off | SentinelState::NotNeeded => return None,
+        SentinelState::Commanded => (format!("the host asks for a reboot ({reason})"), ""),
+        SentinelState::TakenBack => (
+            format!("the host asks for a reboot again ({reason}), but the one of this boot was taken back"),
+            "`ebb reboot`; after any boot the host may command one again",
+        ),
+        SentinelState::StillAsks => (
+            format!("the host still asks for a reboot after the one that it has caused ({reason})"),
+            "find out what asks, and remove that: the host commands no reboot until it has asked for none, or for another",
+        ),
+        SentinelState::Unknown => (
+            format!("it is not known whether the host needs a reboot: {reason}"),
+            "mend that, or setting sentinel.path or sentinel.command",
+        ),
+    };
+    Some((format!("Sentinel: {text}"), todo.to_owned()))
 }
 
 fn agents(agents: &[AgentSeen]) -> String {

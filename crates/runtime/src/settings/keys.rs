@@ -58,6 +58,8 @@ pub struct Settings {
     #[serde(flatten)]
     pub inhibit: InhibitSettings,
     #[serde(flatten)]
+    pub sentinel: SentinelSettings,
+    #[serde(flatten)]
     pub device: DeviceSettings,
     #[serde(flatten)]
     pub baseos: BaseosSettings,
@@ -327,6 +329,26 @@ pub enum InhibitMode {
     Delay,
     Block,
     None,
+}
+
+/// Keys `sentinel.*`: how the host is asked whether it needs a reboot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentinelSettings {
+    #[serde(rename = "sentinel.path", with = "OrNone::<AbsolutePath>")]
+    pub path: Option<PathBuf>,
+    #[serde(rename = "sentinel.command", with = "OrNone::<Command>")]
+    pub command: Option<Command>,
+    #[serde(rename = "sentinel.exit", with = "Count::<0, 255>")]
+    pub exit: u32,
+    #[serde(rename = "sentinel.interval", with = "Span::<1, DAY>")]
+    pub interval: Duration,
+}
+
+impl SentinelSettings {
+    /// True if the host is asked at all.
+    pub const fn is_set(&self) -> bool {
+        self.path.is_some() || self.command.is_some()
+    }
 }
 
 /// Keys `device.*`.

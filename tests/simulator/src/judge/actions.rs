@@ -172,6 +172,9 @@ impl Judge {
         if action.source == Source::Cluster && action.image.is_empty() {
             self.judge_text(index, device, action.counter, decided_at);
         }
+        if action.source == Source::Host {
+            self.judge_host(index, device, action.works, decided_at);
+        }
         if action.source == Source::Cluster && !self.devices[index].obeys_the_cluster() {
             self.complain("a device obeys the cluster only if it is set so", node);
         }

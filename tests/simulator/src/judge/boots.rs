@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Judge;
+use super::host::Host;
 use crate::kernel;
 
 impl Judge {
@@ -24,6 +25,7 @@ impl Judge {
         known.forget_half_a_request();
         if !keeps_run {
             known.requests.clear();
+            known.host = Host::default();
             (known.report, known.status) = (Value::Null, None);
         }
     }

@@ -21,6 +21,9 @@ impl Judge {
             if known.is_wanted_here && !is_stuck && !is_confused {
                 missing.push(format!("the reboot of an operator on {} is not done", device.node));
             }
+            if Self::is_asked_by_the_host(device) && !is_stuck && !is_confused && !known.has_eve {
+                missing.push(format!("the reboot that the host of {} asks for is not done", device.node));
+            }
             for (operation, counter) in &known.wanted {
                 if !is_stuck && !is_confused && !is_settled(device, *operation, *counter) {
                     missing.push(format!("{operation} {counter} of {} is not done", device.node));

@@ -154,6 +154,8 @@ pub(crate) enum Stream {
     Faults,
     /// Commands of the cluster.
     Commands,
+    /// What the host asks for.
+    Host,
 }
 
 /// All that a history's scheduling depends on.
@@ -168,6 +170,8 @@ pub(super) struct State {
     drawn_faults: Random,
     /// What the world draws for the commands of the cluster.
     drawn_commands: Random,
+    /// What the world draws for what the host asks for.
+    drawn_host: Random,
     /// The stream that is drawn from now.
     draws: Stream,
     tasks: BTreeMap<Task, Entry>,
@@ -209,6 +213,7 @@ impl State {
             drawn: Random(!seed),
             drawn_faults: Random(seed ^ (1 << 63)),
             drawn_commands: Random(seed ^ (1 << 62)),
+            drawn_host: Random(seed ^ (1 << 61)),
             draws: Stream::World,
             tasks: BTreeMap::new(),
             last: 0,
@@ -248,6 +253,7 @@ impl State {
             Stream::World => self.drawn.next(),
             Stream::Faults => self.drawn_faults.next(),
             Stream::Commands => self.drawn_commands.next(),
+            Stream::Host => self.drawn_host.next(),
         }
     }
 

@@ -120,6 +120,11 @@ impl World {
                 })?;
             }
             Deed::LoseSlots(is_restored) => self.lose_slots(is_restored)?,
+            Deed::HostAsks(text) => {
+                tell(&self.devices[index].node, &format!("the host asks for a reboot: {text:?}"));
+                self.devices[index].ask_for_reboot(text)?;
+                self.judge.host_asks(index, text);
+            }
             Deed::OtherCluster(is_other) => self.lead_to(index, is_other)?,
             _ => self.deed_on_device(index, deed)?,
         }
@@ -181,6 +186,7 @@ impl World {
             | Deed::KeepCordoned
             | Deed::RemoveMark
             | Deed::Annotate(..)
+            | Deed::HostAsks(_)
             | Deed::LoseSlots(_)
             | Deed::OtherCluster(_)
             | Deed::BadSlot(_) => {}

@@ -24,6 +24,9 @@ pub(super) const SETTINGS: [(u64, &str); 2] = [(6, "drain.attempts = 2"), (8, "s
 /// The setting by which commands of the cluster count.
 pub(super) const FROM_CLUSTER: &str = "commands.from-cluster = true\n";
 
+/// The setting by which the host commands reboots.
+pub(super) const SENTINEL: &str = "sentinel.path = \"/run/reboot-required\"\n";
+
 /// The update that the cluster commands, to image `2`.
 const UPDATE: &str = r#"{"image":"6ba7b810-9dad-11d1-80b4-000000000002","version":"2","reason":"kernel"}"#;
 
@@ -296,6 +299,38 @@ impl World {
                 self.plan_part([(later, verb(more)), (end, verb(UNFREEZE))]);
             } else {
                 self.plan_part([(later, verb(more))]);
+            }
+        }
+    }
+
+    /// Draws what the host of a device asks for, and what meets its sentinel.
+    pub(super) fn draw_host(&mut self) {
+        if !self.settings.contains(SENTINEL) {
+            return;
+        }
+        for device in 0..self.devices.len() {
+            self.start_sentinel(device, 11 * SECOND);
+        }
+        let any = || 15 * SECOND + kernel::below(2 * MINUTE);
+        let device = usize::try_from(kernel::below(self.devices.len() as u64)).unwrap_or_default();
+        let asks = |text| Happening::Fault(device, Fault::Person(Deed::HostAsks(text)));
+        let from = pick(&[5 * SECOND, any(), any()]);
+        self.plan_part([(from, asks(Some("libc6")))]);
+        let later = from + kernel::below(pick(&[20 * SECOND, 4 * MINUTE]));
+        match below(5) {
+            0 => self.plan_part([(later, asks(None))]),
+            1 => self.plan_part([(later, asks(Some("linux-image")))]),
+            2 => self.plan_part([(later, asks(None)), (later + 20 * SECOND, asks(Some("libc6")))]),
+            3 => self.plan_part([(later, asks(Some("libc6")))]),
+            _ => {}
+        }
+        for fault in [
+            Fault::Kill(Agent::Sentinel),
+            Fault::KillSoon(Agent::Sentinel, below(60)),
+            Fault::Stop(Agent::Sentinel, MINUTE),
+        ] {
+            if chance(3) {
+                self.plan_part([(any(), Happening::Fault(device, fault))]);
             }
         }
     }

@@ -109,6 +109,8 @@ impl Fault {
                 Deed::RemoveMark => "annotation of the cordon removed".to_owned(),
                 Deed::Annotate(command, Some(_)) => format!("{} by the cluster", command.name()),
                 Deed::Annotate(command, None) => format!("{} by the cluster taken back", command.name()),
+                Deed::HostAsks(Some(_)) => "reboot asked for by the host".to_owned(),
+                Deed::HostAsks(None) => "reboot not asked for by the host any more".to_owned(),
                 Deed::Verb(words) => format!("ebb {}", words.split(" --").next().unwrap_or_default()),
                 Deed::Override(_) => "override by a file".to_owned(),
                 Deed::RemoveFiles => "files of zedkube removed".to_owned(),
@@ -156,6 +158,8 @@ pub(super) enum Deed {
     RemoveMark,
     /// Writes this text into the annotation of the Node for this command, or removes it.
     Annotate(NodeCommand, Option<&'static str>),
+    /// The host asks for a reboot by a file with this text, or asks no more.
+    HostAsks(Option<&'static str>),
     /// Runs a verb of `ebb` on the device.
     Verb(&'static str),
     /// Overrides the drain by a file with this text.
@@ -185,6 +189,7 @@ impl Deed {
     pub(super) const fn is_on_the_device(self) -> bool {
         match self {
             Self::Verb(_)
+            | Self::HostAsks(_)
             | Self::Override(_)
             | Self::RemoveFiles
             | Self::RemoveLock(_)

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 /// Crate, the crates of ours it may use, and the outside crates that would break its promise.
-const RULES: [(&str, &[&str], &[&str]); 16] = [
+const RULES: [(&str, &[&str], &[&str]); 17] = [
     ("text", &[], &["kube", "k8s-openapi", "tokio", "nix"]),
     ("trust", &[], &["kube", "k8s-openapi", "tokio"]),
     ("selector", &[], &["kube", "k8s-openapi", "tokio", "nix"]),
@@ -29,6 +29,7 @@ const RULES: [(&str, &[&str], &[&str]); 16] = [
     ("device-op", &["schemas", "pubsub", "runtime", "text"], &["kube", "k8s-openapi"]),
     ("nodeagent", &["schemas", "pubsub", "runtime", "text"], &["kube", "k8s-openapi"]),
     ("baseos", &["schemas", "pubsub", "runtime", "text"], &["kube", "k8s-openapi"]),
+    ("sentinel", &["schemas", "pubsub", "runtime", "text"], &["kube", "k8s-openapi"]),
     ("kubectl-ebb", &["cluster", "drain", "runtime", "text"], &["kube", "k8s-openapi"]),
     ("fake-cluster", &[], &["kube"]),
     ("control-plane", &[], &["kube"]),

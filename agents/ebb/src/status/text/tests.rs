@@ -591,3 +591,22 @@ fn every_status_has_words() {
     let first_lines: Vec<&str> = texts.iter().filter_map(|text| text.lines().next()).collect();
     insta::assert_snapshot!(first_lines.join("\n"));
 }
+
+#[test]
+fn a_host_that_asks_for_a_reboot_has_its_line() {
+    use SentinelState::{Commanded, NotNeeded, StillAsks, TakenBack, Unknown};
+    for (state, line, todo) in [
+        (NotNeeded, "", ""),
+        (Commanded, "Sentinel: the host asks for a reboot (libc6)", ""),
+        (TakenBack, "Sentinel: the host asks for a reboot again (libc6), but", "`ebb reboot`"),
+        (StillAsks, "Sentinel: the host still asks for a reboot after", "find out what asks"),
+        (Unknown, "Sentinel: it is not known whether the host needs a reboot: libc6", "mend that"),
+    ] {
+        let mut seen = idle();
+        let sentinel = SentinelStatus { state, reason: "libc6".into(), ..SentinelStatus::default() };
+        seen.sentinel = Some(sentinel);
+        let text = screen_of(&seen, None, 200).0;
+        assert_eq!(text.contains("Sentinel: "), !line.is_empty(), "{text}");
+        assert!(text.contains(line) && text.contains(todo), "{state:?}: {text}");
+    }
+}
