@@ -66,9 +66,9 @@ impl Source {
         matches!(self, Self::Person | Self::Cluster | Self::Host)
     }
 
-    /// True if the first command of a kind that a device sees of this source may be an old one, and is only recorded.
-    /// The host's counter belongs to the boot in which it commands.
-    pub const fn may_begin_with_an_old_one(self) -> bool {
+    /// True if the first command of a kind that a device sees of this source is only recorded, because it may be an old
+    /// one. The host's counter belongs to the boot in which it commands.
+    pub const fn has_first_contact(self) -> bool {
         !matches!(self, Self::Host)
     }
 

@@ -84,6 +84,12 @@ pub(crate) fn is_taken_back(accepted: &Accepted, facts: &Facts) -> bool {
     }
 }
 
+/// True if a command of this kind that stands may be older than the first contact with its source, or than the counters
+/// per source: it is only recorded.
+fn may_be_old(record: &OperationRecord, kind: Kind, facts: &Facts) -> bool {
+    kind.0.has_first_contact() && (facts.recorded(kind) == Recorded::Nothing || !record.has_sources)
+}
+
 fn is_new(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd, facts: &Facts) -> bool {
     let accepted = record.latest(kind).map(|accepted| accepted.counter);
     if !command.desired_state
@@ -96,10 +102,9 @@ fn is_new(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd, facts: &
     match facts.recorded(kind) {
         // The counter of a command without a record is never written, so the record alone shows whether it was done.
         _ if command.without_record => has_not_ended(),
-        Recorded::Nothing if !kind.0.may_begin_with_an_old_one() => has_not_ended(),
         Recorded::Counter(recorded) => recorded != command.counter,
-        // The first command that a device ever sees may be an old one, so it is only recorded.
-        Recorded::Nothing => accepted.is_some(),
+        Recorded::Nothing if may_be_old(record, kind, facts) => accepted.is_some(),
+        Recorded::Nothing => has_not_ended(),
         Recorded::Unreadable => false,
     }
 }
@@ -120,7 +125,7 @@ fn is_settled(record: &OperationRecord, kind: Kind, facts: &Facts) -> bool {
     match (facts.command(kind), facts.recorded(kind)) {
         (Commanded::Absent | Commanded::NoFolder, _) => true,
         (Commanded::Unreadable, _) => false,
-        (Commanded::Given(_), _) if !kind.0.may_begin_with_an_old_one() => true,
+        (Commanded::Given(_), _) if !may_be_old(record, kind, facts) => true,
         (Commanded::Given(command), _) if !command.desired_state || is_accepted(record, kind, command) => {
             true
         }
@@ -134,7 +139,7 @@ fn note_first(record: &mut OperationRecord, kind: Kind, facts: &Facts) {
     let Some(command) = facts.given(kind) else { return };
     let is_newer = record.has_sources && record.latest(kind).is_some();
     let is_known = is_accepted(record, kind, command) || facts.is_cancelled(kind, command.counter);
-    if !command.desired_state || is_newer || is_known || !kind.0.may_begin_with_an_old_one() {
+    if !command.desired_state || is_newer || is_known || !may_be_old(record, kind, facts) {
         return;
     }
     let why = match facts.recorded(kind) {
@@ -162,12 +167,10 @@ pub(crate) fn counters(record: &OperationRecord, facts: &Facts) -> Vec<Effect> {
 /// True if the counter file may hold this command's counter: the command is accepted, asks for nothing, was taken
 /// back, or may be an old one. Any other command is still to be accepted and must not count as done before (D16).
 fn counts_as_done(record: &OperationRecord, kind: Kind, command: &DeviceOpsCmd, facts: &Facts) -> bool {
-    let may_be_old = kind.0.may_begin_with_an_old_one();
     let asks_for_nothing = || !command.desired_state || facts.is_cancelled(kind, command.counter);
     match facts.recorded(kind) {
         _ if is_accepted(record, kind, command) => true,
-        Recorded::Nothing if may_be_old => true,
-        Recorded::Counter(_) | Recorded::Nothing => may_be_old && !record.has_sources || asks_for_nothing(),
+        Recorded::Counter(_) | Recorded::Nothing => may_be_old(record, kind, facts) || asks_for_nothing(),
         Recorded::Unreadable => false,
     }
 }

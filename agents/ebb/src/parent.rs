@@ -242,7 +242,8 @@ mod tests {
             (vec!["--set=sentinel.path=/x"], [&Agent::ALL[..], &[Agent::Sentinel]].concat()),
             (vec!["zedkube", "--set=sentinel.path=/x"], vec![zedkube]),
         ] {
-            let arguments = ["run"].into_iter().chain(typed.iter().copied());
+            // A root without settings: this machine's own may have a sentinel.
+            let arguments = ["run", "--root=/nowhere"].into_iter().chain(typed.iter().copied());
             let arguments =
                 Run::try_parse_from(arguments).map_err(|error| error.to_string()).unwrap().arguments;
             assert_eq!(arguments.chosen(), expected, "{typed:?}");

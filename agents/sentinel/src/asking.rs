@@ -17,8 +17,9 @@ use crate::first_32_bits;
 
 /// Limit in bytes for the file, and for the one beside it that names packages.
 const MOST_BYTES: u64 = 64 * 1024;
-/// Limit in bytes for the reason, and for the number of packages in it.
+/// Limit in bytes for the reason.
 const MOST_REASON: usize = 300;
+/// How many packages the reason names.
 const MOST_PACKAGES: usize = 12;
 /// How long after a change the file is read: a package manager writes it, then the names of packages, and one that is
 /// replaced is gone for a moment.
@@ -27,7 +28,7 @@ const SETTLE: Duration = Duration::from_secs(5);
 const PROGRAM_LIMIT: Duration = Duration::from_mins(5);
 
 /// What is asked, as the settings say.
-pub(crate) struct Asking {
+pub(crate) struct HostQuestion {
     root: pubsub::Root,
     settings: SettingsWatch,
     followed: Option<SentinelSettings>,
@@ -50,7 +51,7 @@ struct Program {
     answers: watch::Receiver<Answer>,
 }
 
-impl Asking {
+impl HostQuestion {
     /// Nothing is asked yet. Has to be called in a tokio runtime.
     pub(crate) fn new(context: &AgentContext) -> Self {
         let (root, settings) = (context.root().clone(), context.settings());
@@ -169,7 +170,8 @@ impl Program {
     }
 }
 
-/// What an exit code says. `needed` is the one that asks for a reboot; 0 and 1 else do not.
+/// What an exit code says. `needed` is the one that asks for a reboot; the other one of 0 and 1 says that
+/// none is needed.
 fn answer_of(name: &str, code: Result<i32, String>, needed: u32) -> Answer {
     match code {
         Ok(code) if u32::try_from(code) == Ok(needed) => Answer::Needed {

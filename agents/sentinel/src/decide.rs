@@ -29,13 +29,13 @@ impl Answer {
 
 /// What has to be done with the command for a reboot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum CommandChange {
     /// It is given, for this reason.
     Give(String),
     /// It is taken back, if it was given in this boot.
     TakeBack,
     /// It stays as it is.
-    Keep,
+    None,
 }
 
 /// What follows.
@@ -43,7 +43,7 @@ pub(crate) enum Order {
 pub(crate) struct Decision {
     /// The record as it has to be on disk before anything else follows.
     pub(crate) record: Option<SentinelRecord>,
-    pub(crate) order: Order,
+    pub(crate) command: CommandChange,
     pub(crate) state: SentinelState,
     pub(crate) reason: String,
 }
@@ -54,22 +54,22 @@ pub(crate) struct Decision {
 pub(crate) fn decide(record: Option<&SentinelRecord>, answer: &Answer, boot_id: &str) -> Decision {
     let record = record.cloned();
     let is_of_boot = |record: &SentinelRecord| record.boot_id == boot_id;
-    let (record, order, state, reason) = match (answer, record) {
-        (Answer::Unknown(why), record) => (record, Order::Keep, SentinelState::Unknown, why.clone()),
+    let (record, command, state, reason) = match (answer, record) {
+        (Answer::Unknown(why), record) => (record, CommandChange::None, SentinelState::Unknown, why.clone()),
         (Answer::Off | Answer::NotNeeded, record) => {
             let is_off = matches!(answer, Answer::Off);
             let state = if is_off { SentinelState::Off } else { SentinelState::NotNeeded };
             let record =
                 record.filter(is_of_boot).map(|record| SentinelRecord { taken_back: true, ..record });
-            (record, Order::TakeBack, state, String::new())
+            (record, CommandChange::TakeBack, state, String::new())
         }
         (Answer::Needed { reason, .. }, Some(record)) if is_of_boot(&record) && record.taken_back => {
-            (Some(record), Order::TakeBack, SentinelState::TakenBack, reason.clone())
+            (Some(record), CommandChange::TakeBack, SentinelState::TakenBack, reason.clone())
         }
         (Answer::Needed { reason, mark }, Some(record))
             if !is_of_boot(&record) && !record.taken_back && record.mark == *mark =>
         {
-            (Some(record), Order::TakeBack, SentinelState::StillAsks, reason.clone())
+            (Some(record), CommandChange::TakeBack, SentinelState::StillAsks, reason.clone())
         }
         (Answer::Needed { reason, mark }, _) => {
             let record = SentinelRecord {
@@ -78,10 +78,10 @@ pub(crate) fn decide(record: Option<&SentinelRecord>, answer: &Answer, boot_id: 
                 mark: mark.clone(),
                 taken_back: false,
             };
-            (Some(record), Order::Give(reason.clone()), SentinelState::Commanded, reason.clone())
+            (Some(record), CommandChange::Give(reason.clone()), SentinelState::Commanded, reason.clone())
         }
     };
-    Decision { record, order, state, reason }
+    Decision { record, command, state, reason }
 }
 
 #[cfg(test)]
@@ -101,10 +101,11 @@ mod tests {
 
     #[test]
     fn one_reboot_for_each_boot_and_none_that_does_not_help() {
-        let (give, back, keep) = (Order::Give("libc6".to_owned()), Order::TakeBack, Order::Keep);
+        let (give, back, keep) =
+            (CommandChange::Give("libc6".to_owned()), CommandChange::TakeBack, CommandChange::None);
         let unknown = Answer::Unknown("time-out".to_owned());
         let given = || Some(record("b2", "m", false));
-        for (before, answer, after, order, state) in [
+        for (before, answer, after, change, state) in [
             (None, Answer::Off, None, &back, Off),
             (None, Answer::NotNeeded, None, &back, NotNeeded),
             (None, unknown.clone(), None, &keep, Unknown),
@@ -125,8 +126,8 @@ mod tests {
             (Some(record("b1", "m", true)), needed("m"), given(), &give, Commanded),
         ] {
             let decision = decide(before.as_ref(), &answer, "b2");
-            let found = (&decision.record, &decision.order, decision.state);
-            assert_eq!(found, (&after, order, state), "{before:?} {answer:?}");
+            let found = (&decision.record, &decision.command, decision.state);
+            assert_eq!(found, (&after, change, state), "{before:?} {answer:?}");
         }
     }
 

@@ -10,13 +10,13 @@ mod decide;
 use pubsub::{Persistence, PublishError, Publisher, TopicKey};
 use ring::digest::{SHA256, digest};
 use runtime::agent_loop::AgentLoop;
-use runtime::{AgentContext, LatePublisher, Stop, clock, error_chain};
+use runtime::{AgentContext, LatePublisher, NotWritten, Stop, clock, error_chain};
 use schemas::{
     DeviceOpsCmd, GoTime, Operation, SCHEMA_VERSION, SentinelRecord, SentinelState, SentinelStatus,
 };
 
-use asking::Asking;
-use decide::{Order, decide};
+use asking::HostQuestion;
+use decide::{CommandChange, Decision, decide};
 
 /// Runs the sentinel until `stop` is requested.
 ///
@@ -30,14 +30,14 @@ pub async fn run(context: AgentContext, stop: Stop) -> Result<(), PublishError> 
             Ok(()) => steps.succeeded(None),
             Err(error) => steps.failed(&error),
         }
-        steps.wait(sentinel.asking.changed()).await;
+        steps.wait(sentinel.question.changed()).await;
     }
     Ok(())
 }
 
 struct Sentinel {
     context: AgentContext,
-    asking: Asking,
+    question: HostQuestion,
     record: LatePublisher<SentinelRecord>,
     commands: Publisher<DeviceOpsCmd>,
     status: Publisher<SentinelStatus>,
@@ -47,7 +47,7 @@ impl Sentinel {
     fn open(context: &AgentContext) -> Result<Self, PublishError> {
         let (root, name, lock) = (context.root(), context.name(), context.lock());
         Ok(Self {
-            asking: Asking::new(context),
+            question: HostQuestion::new(context),
             record: LatePublisher::open(context, "the sentinel commands no reboot until it can be written"),
             commands: Publisher::open(root, name, Persistence::Volatile, lock)?.served()?,
             status: Publisher::open(root, name, Persistence::Volatile, lock)?.served()?,
@@ -57,23 +57,32 @@ impl Sentinel {
 
     /// Asks the host, decides, and publishes. The record is on disk before a command that it is about.
     fn look(&mut self) -> Result<(), String> {
-        let answer = self.asking.answer();
-        let decision = decide(self.record.get(), &answer, self.context.boot_id());
-        if self.record.get() != decision.record.as_ref() {
-            self.record.put(decision.record.as_ref()).map_err(|error| {
-                let why =
-                    format!("SentinelRecord is not written, nothing is commanded: {}", error_chain(&error));
-                // The failure is told, whatever becomes of the status.
-                drop(self.show(SentinelState::Unknown, why.clone()));
-                why
-            })?;
+        let answer = self.question.answer();
+        let Decision { record, command, state, reason } =
+            decide(self.record.get(), &answer, self.context.boot_id());
+        let is_as_before = self.record.get() == record.as_ref();
+        let written = if is_as_before { Ok(()) } else { self.record.put(record.as_ref()) };
+        let not_written = match written {
+            Ok(()) => None,
+            // Decided anew, from the record that is back.
+            Err(NotWritten::IsBack(_)) => return self.look(),
+            Err(NotWritten::Failed(error)) => Some(error_chain(&error)),
+        };
+        // A reboot that the next boot does not know of would be commanded again there. To take one back needs no record.
+        if not_written.is_none() || command == CommandChange::TakeBack {
+            self.change(command).map_err(|error| error_chain(&error))?;
         }
-        self.command(decision.order).map_err(|error| error_chain(&error))?;
-        self.show(decision.state, decision.reason).map_err(|error| error_chain(&error))
+        let Some(error) = not_written else {
+            return self.show(state, reason).map_err(|error| error_chain(&error));
+        };
+        let why = format!("SentinelRecord is not written, no reboot is commanded before it is: {error}");
+        // The failure is told, whatever becomes of the status.
+        drop(self.show(SentinelState::Unknown, why.clone()));
+        Err(why)
     }
 
     /// Gives the reboot, or takes it back. A command of another boot is removed.
-    fn command(&mut self, order: Order) -> Result<(), PublishError> {
+    fn change(&mut self, change: CommandChange) -> Result<(), PublishError> {
         let key = TopicKey::of_operation(Operation::Reboot);
         let counter = first_32_bits(self.context.boot_id().as_bytes());
         let before = self.commands.get(&key).cloned();
@@ -82,11 +91,11 @@ impl Sentinel {
             self.commands.unpublish(&key)?;
         }
         let before = before.filter(|_| is_of_boot);
-        let (reason, desired_state) = match order {
-            Order::Keep => return Ok(()),
-            Order::TakeBack if before.is_none() => return Ok(()),
-            Order::TakeBack => (String::new(), false),
-            Order::Give(reason) => (reason, true),
+        let (reason, desired_state) = match change {
+            CommandChange::None => return Ok(()),
+            CommandChange::TakeBack if before.is_none() => return Ok(()),
+            CommandChange::TakeBack => (String::new(), false),
+            CommandChange::Give(reason) => (reason, true),
         };
         let as_before = before.filter(|before| before.desired_state == desired_state);
         if as_before.is_none() {

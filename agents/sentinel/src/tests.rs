@@ -172,10 +172,16 @@ async fn without_a_record_nothing_is_commanded() {
     device.write("persist/status/sentinel", "no folder");
     device.write(PATH, "fine");
     device.run().await;
-    assert!(device.until(SentinelState::Unknown).await.reason.contains("nothing is commanded"));
+    assert!(device.until(SentinelState::Unknown).await.reason.contains("no reboot is commanded"));
     assert!(!device.path(COMMAND).exists());
     device.remove("persist/status/sentinel");
     device.until_command(true).await;
+
+    // To take it back needs no record.
+    std::fs::rename(device.path("persist/status/sentinel"), device.path("persist/aside")).unwrap();
+    device.write("persist/status/sentinel", "no folder");
+    device.remove(PATH);
+    device.until_command(false).await;
 }
 
 #[tokio::test]

@@ -51,8 +51,10 @@ pub fn zedkube_seen(root: &Root, presence: Option<Presence>) -> ZedkubeSeen {
 /// True if nodeagent is past the point of no return in the boot with this id: it takes the machine down, by a command
 /// that was held back until the gate let it pass.
 pub fn nodeagent_takes_down(root: &Root, boot_id: &str) -> bool {
-    let action = NodeAgentView::read(root, boot_id).action;
-    action.is_some_and(|action| action.takes_down(boot_id))
+    // Where it cannot be read, nobody may take it that the machine goes down.
+    let action =
+        read_item::<DeviceAction>(root, agent::NODEAGENT, Persistence::Volatile, &TopicKey::global());
+    action.ok().flatten().is_some_and(|action| action.takes_down(boot_id))
 }
 
 /// Snapshot of nodeagent. The lock is checked before the file is read: if nodeagent does not run, its file cannot
@@ -135,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodeagent_is_idle_busy_or_unknown() {
+    fn nodeagent_is_idle_busy_unknown_or_takes_the_machine_down() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
         let view = NodeAgentView::read(&root, "boot-1");
@@ -145,18 +147,23 @@ mod tests {
         let topic = folder.path().join("run/nodeagent/DeviceAction");
         std::fs::create_dir_all(&topic).unwrap();
         let long = format!(r#"{{"State":"Failed","BootId":"boot-1","Error":"{}"}}"#, "x".repeat(900_000));
-        for (text, state) in [
-            (r#"{"State":"Acting","Command":"reboot"}"#, Some(DeviceActionState::Idle)),
-            (r#"{"State":"Acting","BootId":"boot-1"}"#, Some(DeviceActionState::Acting)),
-            (r#"{"State":"Acting","BootId":"boot-0"}"#, Some(DeviceActionState::Idle)),
-            (&long, Some(DeviceActionState::Failed)),
-            ("{", None),
-            (r#"{"State":"Nonsense"}"#, None),
+        let dry_run = r#"{"State":"Acting","BootId":"boot-1","Means":["dry run"]}"#;
+        assert!(!nodeagent_takes_down(&root, "boot-1"));
+        for (text, state, takes_down) in [
+            (r#"{"State":"Acting","Command":"reboot"}"#, Some(DeviceActionState::Idle), false),
+            (r#"{"State":"Acting","BootId":"boot-1"}"#, Some(DeviceActionState::Acting), true),
+            (dry_run, Some(DeviceActionState::Acting), false),
+            (r#"{"State":"Done","BootId":"boot-1"}"#, Some(DeviceActionState::Done), false),
+            (r#"{"State":"Acting","BootId":"boot-0"}"#, Some(DeviceActionState::Idle), false),
+            (&long, Some(DeviceActionState::Failed), false),
+            ("{", None, false),
+            (r#"{"State":"Nonsense"}"#, None, false),
         ] {
             #[expect(clippy::disallowed_methods, reason = "a test file need not be durable")]
             std::fs::write(topic.join("global.json"), text).unwrap();
             let view = NodeAgentView::read(&root, "boot-1");
             assert_eq!((view.is_running, view.state()), (true, state), "{text:.50}");
+            assert_eq!(nodeagent_takes_down(&root, "boot-1"), takes_down, "{text:.50}");
             assert!(view.action.is_none_or(|action| action.error.len() < 2 * MOST_WORDS));
         }
         drop(lock);
