@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{GoTime, Source, Topic};
+use crate::{GoTime, Source, Topic, WindowStatus};
 
 /// An operation on the device. The names are the keys of [`DeviceOpsCmd`] and the context of drain requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -57,7 +57,7 @@ impl fmt::Display for Operation {
 
 /// A command of one source, or a recorded counter; EVE's struct. Keys `reboot`, `shutdown`, `poweroff`.
 ///
-/// The last four fields are ours. They are written only if they are true or have text, so that everything that EVE reads
+/// The last five fields are ours. They are written only if they are true, set or have text, so that everything that EVE reads
 /// or writes has EVE's form. They count only in a command that a person gave.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase")]
@@ -71,12 +71,15 @@ pub struct DeviceOpsCmd {
     /// Time at which the command was given, as its source wrote it.
     #[serde(default)]
     pub ops_time: String,
-    /// The operator said `--now`: a freeze does not hold this command back.
+    /// The operator said `--now`: neither a freeze nor the maintenance window holds this command back.
     #[serde(default, skip_serializing_if = "is_false")]
     pub now: bool,
     /// The operator said `--without-record`: this command is carried out although `/persist` takes no record of it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub without_record: bool,
+    /// The operator said `--at` or `--in`: the command waits until then.
+    #[serde(default, skip_serializing_if = "is_unset")]
+    pub not_before: GoTime,
     /// The person who gave the command; also in the reboot reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
@@ -89,6 +92,11 @@ pub struct DeviceOpsCmd {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 const fn is_false(value: &bool) -> bool {
     !*value
+}
+
+/// For serde, which passes a reference.
+fn is_unset(time: &GoTime) -> bool {
+    time.is_zero()
 }
 
 impl Topic for DeviceOpsCmd {
@@ -238,6 +246,8 @@ pub struct DeviceOpStatus {
     pub done: BTreeMap<Source, DoneCounters>,
     /// The last command of each source and operation that device-op knows, with its fate.
     pub commands: Vec<CommandLine>,
+    /// The maintenance window; null if none is set.
+    pub window: Option<WindowStatus>,
     /// The boot in which this was written: nodeagent ignores a status of another boot.
     pub boot_id: String,
 }

@@ -28,6 +28,7 @@ mod report;
 mod report_bounds;
 mod sentinel;
 mod topic;
+mod window;
 mod write;
 
 pub use agent::Agent;
@@ -70,6 +71,7 @@ pub use report::{
 pub use report_bounds::MAX_REPORT_BYTES;
 pub use sentinel::{SentinelRecord, SentinelState, SentinelStatus};
 pub use topic::Topic;
+pub use window::{WindowState, WindowStatus};
 pub use write::to_bytes;
 
 /// The example of the README is a test.

@@ -7,6 +7,7 @@ use runtime::agent_state::{LOOK_AT_LOCK_MS, not_taken_at};
 use runtime::clock::Moment;
 use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
+use runtime::window::wake_at;
 use schemas::{BaseOsConfig, BaseOsHoldState, DeviceAction, DeviceLine, Verdict, commanded_by};
 
 use crate::effect::{Effect, between};
@@ -44,7 +45,11 @@ impl Machine for BaseOs {
                 is_new.then(|| Effect::Record(next.record.clone())).into_iter().collect()
             }
         };
-        let wake = wake(&next, now).map(Effect::WakeAt);
+        let facts = match event {
+            Event::Looked(facts) => Some(&**facts),
+            Event::Ended { .. } => None,
+        };
+        let wake = wake(&next, facts, now).map(Effect::WakeAt);
         (next, effects.into_iter().chain(wake).collect())
     }
 
@@ -149,6 +154,10 @@ fn deferred(next: &mut State, facts: &Facts, now: Moment, policy: Policy) -> Vec
     };
     if let Some(obstacle) = obstacle(next, &config, &need, facts) {
         next.obstacle = obstacle;
+        return Vec::new();
+    }
+    if let Some(words) = waits_for_window(next, facts) {
+        words.clone_into(&mut next.obstacle);
         return Vec::new();
     }
     let Some(gate) = &facts.drain.gate else {
@@ -312,6 +321,19 @@ fn obstacle(next: &State, config: &BaseOsConfig, need: &Need, facts: &Facts) -> 
     }
 }
 
+/// Why the drain for the current image has to wait for the window. One that has begun goes on past the end, but no further
+/// attempt begins.
+fn waits_for_window<'a>(next: &State, facts: &'a Facts) -> Option<&'a str> {
+    let is_asked_for =
+        facts.drain.own.is_some() && next.record.current_uuid() == Some(next.record.asked_for.as_str());
+    outside_window(next, facts).filter(|_| !is_asked_for || facts.is_pausing)
+}
+
+/// Why no drain may begin for the current image now, if the window is the reason.
+fn outside_window<'a>(next: &State, facts: &'a Facts) -> Option<&'a str> {
+    facts.window.as_ref()?.holds(next.record.current.as_ref()?.source)
+}
+
 /// The reason why a drain would be in vain.
 fn drain_is_futile(config: &BaseOsConfig, facts: &Facts) -> Option<String> {
     let reboot = reboot_obstacle(&facts.nodeagent, &config.content_tree_uuid).map(str::to_owned);
@@ -331,8 +353,13 @@ fn candidate(next: &State, facts: &Facts, policy: Policy) -> Option<Accepted> {
     Some(Accepted { config: config.clone(), carried_over: false, source })
 }
 
-/// Records the next request as baseos's own, and publishes it.
+/// Records the next request as baseos's own, and publishes it. Outside the window the image waits instead: its request was
+/// lost, or never published, so that its drain would begin now.
 fn publish(next: &mut State, config: &BaseOsConfig, facts: &Facts) -> Vec<Effect> {
+    if let Some(words) = outside_window(next, facts) {
+        words.clone_into(&mut next.obstacle);
+        return Vec::new();
+    }
     next.record.request = Some(facts.drain.next);
     next.record.asked_for.clone_from(&config.content_tree_uuid);
     vec![Effect::Request { own: facts.drain.next, uuid: config.content_tree_uuid.clone() }]
@@ -353,7 +380,7 @@ fn forget_unwanted(next: &mut State, facts: &Facts) {
 fn is_request_superfluous(next: &State, facts: &Facts, policy: Policy) -> bool {
     match next.phase {
         Phase::Idle | Phase::Failed => facts.drain.own.is_some() && may_withdraw(next, facts),
-        // A freeze may last long, and a device without means to reboot may never get one: the node is not kept empty
+        // A freeze may last long, the window may be closed, and a device without means to reboot may never get one: the node is not kept empty
         // for that.
         Phase::Deferred => {
             // A dry run needs no means: its request would be published again at once.
@@ -361,7 +388,9 @@ fn is_request_superfluous(next: &State, facts: &Facts, policy: Policy) -> bool {
                 let need = need(&next.record, &config, &facts.running, policy);
                 need != Need::DryRun && reboot_obstacle(&facts.nodeagent, &config.content_tree_uuid).is_some()
             };
-            let is_in_vain = facts.frozen.is_some() || wanted_config(next, facts).is_some_and(is_futile);
+            let is_in_vain = facts.frozen.is_some()
+                || waits_for_window(next, facts).is_some()
+                || wanted_config(next, facts).is_some_and(is_futile);
             is_in_vain && facts.drain.own.is_some() && may_withdraw(next, facts)
         }
         Phase::Holding | Phase::Activating { .. } | Phase::Adopted | Phase::Activated | Phase::Recalling => {
@@ -396,8 +425,17 @@ fn written_down(next: &State, before: &State, facts: &Facts, now: Moment, policy
     (policy.dry_run && is_dry_run && begins).then_some(Effect::WriteDown(line))
 }
 
-/// When to run the next step although no file changes.
-fn wake(next: &State, now: Moment) -> Option<u64> {
+/// When to run the next step although no file changes. `facts` are those of the step that has just been made, if it had
+/// any.
+fn wake(next: &State, facts: Option<&Facts>, now: Moment) -> Option<u64> {
+    let window = facts.and_then(|facts| Some(wake_at(facts.window.as_ref()?, now)));
+    let waits =
+        facts.is_some_and(|facts| facts.drain.own.is_none() && waits_for_window(next, facts).is_some());
+    let own = if waits && next.phase == Phase::Deferred { None } else { own_wake(next, now) };
+    own.into_iter().chain(window).min()
+}
+
+fn own_wake(next: &State, now: Moment) -> Option<u64> {
     let soon = now.after(LOOK_AT_LOCK_MS);
     match (&next.phase, next.next_try.map(|next_try| next_try.at)) {
         (Phase::Recalling | Phase::Adopted, _) => Some(soon),

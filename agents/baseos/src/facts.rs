@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use runtime::agent_state::NodeAgentView;
 use runtime::requester::GateReading;
-use schemas::{BaseOsConfig, Source, SwState};
+use schemas::{BaseOsConfig, Source, SwState, WindowStatus};
 
 /// An event of the shell.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,10 @@ pub(crate) struct Facts {
     pub left_running: Option<u64>,
     /// The reason for an operator's freeze of all commands; None while there is none.
     pub frozen: Option<String>,
+    /// The maintenance window; None if none is set.
+    pub window: Option<WindowStatus>,
+    /// zedkube pauses between two attempts of a drain. Known only while the window is not open.
+    pub is_pausing: bool,
     /// zedkube's answer to the drain request.
     pub drain: GateReading,
     pub nodeagent: NodeAgentView,

@@ -11,6 +11,7 @@ use runtime::freeze::freeze;
 use runtime::machine::{EffectError, OpenError, Shell, log_line};
 use runtime::refused::ToldRefusals;
 use runtime::settings;
+use runtime::window::{is_pausing_outside, window};
 use runtime::{
     AgentContext, LatePublisher, NotWritten, OwnRequest, Requester, SettingsWatch, Task, clock,
     device_actions, error_chain, program,
@@ -104,6 +105,7 @@ impl Shell for BaseosShell {
     fn look(&mut self, state: &State, now: Moment) -> Event {
         let root = self.context.root();
         let settings = self.settings.current();
+        let window = window(&settings.window, now.wall.timestamp());
         let Configs { images: configs, sources, outranked, is_partial } = inputs::configs(root, &settings);
         let contents = inputs::contents(root, &mut self.good_contents, &known_uuids(&configs, state));
         let running = self.current.running(settings.baseos.current.as_ref(), root, now.boot_ms);
@@ -118,6 +120,8 @@ impl Shell for BaseosShell {
             is_partial,
             left_running: self.left_running(state),
             frozen: freeze(root, now.wall.timestamp()).map(|freeze| freeze.words),
+            is_pausing: state.phase == Phase::Deferred && is_pausing_outside(root, window.as_ref()),
+            window,
             contents,
             running,
             drain,

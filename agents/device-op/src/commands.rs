@@ -55,6 +55,7 @@ fn accept_all(record: &mut OperationRecord, facts: &Facts, counts: fn(&DeviceOps
             record.queue(Accepted {
                 now: command.now,
                 without_record: command.without_record,
+                not_before: command.not_before,
                 ..Accepted::new(kind, command.counter)
             });
             any_new = true;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use runtime::agent_state::NodeAgentView;
 use runtime::freeze::Freeze;
 use runtime::requester::GateReading;
-use schemas::{ActionRecord, DeviceOpsCmd, Operation, Source};
+use schemas::{ActionRecord, DeviceOpsCmd, GoTime, Operation, Source, WindowStatus};
 
 /// A kind of command: its source and its operation. Counters of different kinds are never compared.
 pub type Kind = (Source, Operation);
@@ -18,6 +18,8 @@ pub fn all_kinds() -> impl Iterator<Item = Kind> {
 /// Snapshot of the files: each is read again for every step, those of nodeagent last.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
+    /// The wall clock.
+    pub wall: GoTime,
     /// The command of each source and operation; a kind that is missing was not read.
     pub commands: BTreeMap<Kind, Commanded>,
     /// The contents of the counter files.
@@ -26,6 +28,10 @@ pub struct Facts {
     pub cancelled: BTreeMap<Kind, u32>,
     /// The operator's freeze of all commands; None while there is none.
     pub freeze: Option<Freeze>,
+    /// The maintenance window; None if none is set.
+    pub window: Option<WindowStatus>,
+    /// zedkube pauses between two attempts of a drain. Known only while the window is not open.
+    pub is_pausing: bool,
     /// The operation that nodeagent began last, from disk: in a later boot it proves that the operation was carried
     /// out. None if the file is missing or cannot be read.
     pub acted: Option<ActionRecord>,

@@ -47,12 +47,34 @@ pub(crate) fn hold(accepted: &Accepted, record: &OperationRecord, facts: &Facts)
     if let Some(words) = frozen(accepted, facts) {
         return Some(words.to_owned());
     }
+    if is_early(accepted, facts) {
+        let (time, operation) = (accepted.not_before, accepted.operation);
+        return Some(format!("it is commanded for {time}; `ebb {operation} --now` does not wait for that"));
+    }
+    if let Some(words) = outside_window(accepted, facts).filter(|_| !has_begun(accepted, record, facts)) {
+        return Some(format!("{words}; `ebb {} --now` does not wait for it", accepted.operation));
+    }
     lacks_means(accepted, facts).then(|| NO_MEANS.to_owned())
 }
 
 /// The reason for the freeze if the freeze holds this command: a command with `--now` passes it.
 fn frozen<'a>(accepted: &Accepted, facts: &'a Facts) -> Option<&'a str> {
     facts.freeze.as_ref().filter(|_| !accepted.now).map(|freeze| freeze.words.as_str())
+}
+
+/// True before the time for which an operator has commanded it.
+pub(crate) fn is_early(accepted: &Accepted, facts: &Facts) -> bool {
+    !accepted.now && facts.wall.timestamp() < accepted.not_before.timestamp()
+}
+
+/// True if the drain of this command has begun. It goes on past the end of the window, but no further attempt begins.
+fn has_begun(accepted: &Accepted, record: &OperationRecord, facts: &Facts) -> bool {
+    record.attempt == Some(accepted.kind()) && !facts.is_pausing
+}
+
+/// Why no drain may begin for this command now, if the window is the reason: a command with `--now` passes it.
+pub(crate) fn outside_window<'a>(accepted: &Accepted, facts: &'a Facts) -> Option<&'a str> {
+    facts.window.as_ref().filter(|_| !accepted.now)?.holds(accepted.source)
 }
 
 /// True if nodeagent reports that it has no way to carry out this operation.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use pubsub::{Persistence, Root, Subscription, TopicKey, read_item};
 use runtime::freeze::Freeze;
 use runtime::{Settings, read_or_none};
-use schemas::{ActionRecord, CancelCommand, DeviceOpsCmd, Operation, Source, agent};
+use schemas::{ActionRecord, CancelCommand, DeviceOpsCmd, GoTime, Operation, Source, agent};
 use text::one_line;
 
 use crate::facts::{Commanded, Kind, all_kinds};
@@ -29,12 +29,13 @@ pub(crate) fn command(root: &Root, (source, operation): Kind, settings: &Setting
     match read_item::<DeviceOpsCmd>(root, source.agent(), Persistence::Volatile, &key) {
         Ok(Some(command)) => {
             let ops_time = one_line(&command.ops_time, MOST_TIME);
-            // `--now`, `--without-record` and the author count only in a command of an operator.
+            // `--now`, `--without-record`, `--at` and the author count only in a command of an operator.
             let is_person = source == Source::Person;
             let by = if is_person { one_line(&command.by, MOST_BY) } else { String::new() };
             let reason =
                 if source.gives_reason() { one_line(&command.reason, MOST_REASON) } else { String::new() };
             let now = command.now && is_person;
+            let not_before = if is_person { command.not_before } else { GoTime::ZERO };
             let without_record = command.without_record && is_person && operation == Operation::Reboot;
             let desired_state =
                 command.desired_state && (source != Source::Cluster || settings.commands.from_cluster);
@@ -43,6 +44,7 @@ pub(crate) fn command(root: &Root, (source, operation): Kind, settings: &Setting
                 ops_time,
                 now,
                 without_record,
+                not_before,
                 by,
                 reason,
                 ..command

@@ -8,20 +8,18 @@ use runtime::agent_state::{LOOK_AT_LOCK_MS, not_taken_at};
 use runtime::clock::Moment;
 use runtime::machine::Machine;
 use runtime::retry::{NextTry, next_try};
+use runtime::window::{LOOK_AT_CLOCK_MS, at_wall, wake_at};
 use schemas::{DeviceAction, Verdict};
 
 use crate::commands;
 use crate::effect::{Effect, between};
 use crate::facts::Facts;
-use crate::gating::{Judged, pause};
+use crate::gating::{Judged, is_early, outside_window, pause};
 use crate::nodeagent::{Progress, has_released, is_about, progress};
 use crate::policy::Policy;
 use crate::record::{Accepted, Failure, OperationRecord};
 use crate::state::{AfterRelease, Phase, State};
 use crate::status::show;
-
-/// Poll interval for a freeze that ends at a set time, in milliseconds: the wall clock may jump.
-const LOOK_AT_FREEZE_MS: u64 = 60_000;
 
 /// The state machine of device operations.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +56,8 @@ impl Machine for DeviceOp {
         let judged = Judged::of(&next.record, facts);
         show(&mut next, &judged, facts, now, policy);
         let mut effects = between(&before, &next, effects);
-        effects.extend(wake(&next, facts, now).map(Effect::WakeAt));
+        let wakes = wake(&next, facts, now).into_iter().chain(clock_wakes(&next, facts, now));
+        effects.extend(wakes.min().map(Effect::WakeAt));
         (next, effects)
     }
 
@@ -95,7 +94,7 @@ fn note_end(record: &mut OperationRecord, facts: &Facts) {
 fn take_facts(next: &mut State, facts: &Facts) {
     next.record.request = facts.drain.own;
     if facts.drain.own.is_none() {
-        next.record.asked_for = None;
+        (next.record.asked_for, next.record.attempt) = (None, None);
     }
     if commands::take(&mut next.record, facts) {
         // A new command does not wait for the pause after a failure.
@@ -129,14 +128,14 @@ fn deferred(next: &mut State, judged: &Judged, facts: &Facts, now: Moment) -> Ve
         // This answers the request for an operation that is over or less far-reaching: a new request is needed. A
         // drain in progress, on the other hand, is joined.
         Verdict::Proceed(_) if gate.is_answer() && next.record.asked_for != Some(current.operation) => {
-            publish(&mut next.record, current, facts)
+            publish(next, current, facts)
         }
         Verdict::Proceed(_) => {
             next.record.hand_over(current);
             next.phase = Phase::HandedOver;
             Vec::new()
         }
-        Verdict::Publish => publish(&mut next.record, current, facts),
+        Verdict::Publish => publish(next, current, facts),
         Verdict::Defer(_) => Vec::new(),
         Verdict::Failed(_) => {
             let failure = Failure::new(current, gate.blocked_by.clone(), now.boot_ms);
@@ -284,10 +283,18 @@ fn failed(next: &mut State, judged: &Judged, facts: &Facts, now: Moment, policy:
     next.phase = Phase::of(&next.record, judged.next_up.as_ref());
 }
 
-/// Records the next request as device-op's own, and publishes it.
-fn publish(record: &mut OperationRecord, current: Accepted, facts: &Facts) -> Vec<Effect> {
+/// Records the next request as device-op's own, and publishes it. Outside the window the command waits instead: its request
+/// was lost, or never published, so that its drain would begin now.
+fn publish(next: &mut State, current: Accepted, facts: &Facts) -> Vec<Effect> {
+    let record = &mut next.record;
+    if outside_window(&current, facts).is_some() {
+        record.attempt = None;
+        next.phase = Phase::of(record, Judged::of(record, facts).next_up.as_ref());
+        return Vec::new();
+    }
     record.request = Some(facts.drain.next);
     record.asked_for = Some(current.operation);
+    record.attempt = Some(current.kind());
     vec![Effect::Request { own: facts.drain.next, operation: current.operation }]
 }
 
@@ -313,10 +320,18 @@ fn wake(next: &State, facts: &Facts, now: Moment) -> Option<u64> {
         (Phase::HandedOver, _) => not_taken_at(next.not_taken_since, now),
         (Phase::Held, _) => {
             let ends_in = facts.freeze.as_ref().and_then(|freeze| freeze.ends_in_ms)?;
-            Some(now.after(ends_in.min(LOOK_AT_FREEZE_MS)))
+            Some(now.after(ends_in.min(LOOK_AT_CLOCK_MS)))
         }
         _ => None,
     }
+}
+
+/// When to look at the wall clock again: for the window, and for the times of commands with `--at`.
+fn clock_wakes(next: &State, facts: &Facts, now: Moment) -> impl Iterator<Item = u64> {
+    let window = facts.window.as_ref().map(|window| wake_at(window, now));
+    let early = next.record.waiting.iter().filter(|waiting| is_early(waiting, facts));
+    let due = early.map(move |waiting| at_wall(waiting.not_before, now));
+    due.chain(window)
 }
 
 #[cfg(test)]

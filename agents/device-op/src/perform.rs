@@ -7,6 +7,7 @@ use pubsub::{
 use runtime::agent_state::NodeAgentView;
 use runtime::clock::Moment;
 use runtime::machine::{EffectError, OpenError, Shell, log_line};
+use runtime::window::{is_pausing_outside, window};
 use runtime::{AgentContext, NotWritten, OwnRequest, Requester, SettingsWatch, error_chain};
 use schemas::{
     ActionRecord, BootReason, CancelCommand, CommandFreeze, CommandLine, CommandState, DeviceAction,
@@ -93,14 +94,18 @@ impl Shell for DeviceOpShell {
     fn look(&mut self, state: &State, now: Moment) -> Facts {
         let root = self.context.root();
         let settings = self.settings.current();
+        let window = window(&settings.window, now.wall.timestamp());
         let commands = all_kinds().map(|kind| (kind, inputs::command(root, kind, &settings))).collect();
         let counters = self.counters.look(root);
         Facts {
+            wall: now.wall,
             commands,
             counters: counters.recorded,
             drain: self.requester.read(state.listen()),
             cancelled: inputs::cancelled(root),
             freeze: inputs::freeze(root, now.wall.timestamp()),
+            is_pausing: state.phase == Phase::Deferred && is_pausing_outside(root, window.as_ref()),
+            window,
             acted: acted(root, state),
             nodeagent: NodeAgentView::read(root, self.context.boot_id()),
             refused: counters.refused.into_iter().chain(self.refused()).collect(),

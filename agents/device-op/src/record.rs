@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use runtime::OwnRequest;
 use schemas::{
-    ActionRecord, CommandLine, CommandState, DoneCounters, Operation, SCHEMA_VERSION, Source, Topic,
+    ActionRecord, CommandLine, CommandState, DoneCounters, GoTime, Operation, SCHEMA_VERSION, Source, Topic,
 };
 use serde::{Deserialize, Serialize};
 use text::one_line;
@@ -49,6 +49,9 @@ pub struct OperationRecord {
     pub request: Option<OwnRequest>,
     /// The operation for which the drain was requested; None once that operation is over.
     pub asked_for: Option<Operation>,
+    /// The command for which the drain was requested: a window that closes does not end what has begun. None without a
+    /// request.
+    pub attempt: Option<Kind>,
     /// The failure of the last attempt. While its command is the next one, a pause runs.
     pub failed: Option<Failure>,
     /// Number of attempts in a row that failed after their drain, since the last new command.
@@ -72,9 +75,12 @@ pub struct Accepted {
     pub source: Source,
     /// Accepted in an earlier boot: its file may be absent now without having been taken back.
     pub carried_over: bool,
-    /// An operator's `--now`: a freeze does not hold this command.
+    /// An operator's `--now`: neither a freeze nor the window holds this command.
     #[serde(default)]
     pub now: bool,
+    /// An operator's `--at` or `--in`: no drain is requested for this command before.
+    #[serde(default)]
+    pub not_before: GoTime,
     /// An operator's `--without-record`: until this command is over, the whole record is in `/run` alone.
     #[serde(default)]
     pub without_record: bool,
@@ -84,7 +90,16 @@ impl Accepted {
     /// A command that is accepted in this boot.
     pub const fn new(kind: Kind, counter: u32) -> Self {
         let (source, operation) = kind;
-        Self { operation, counter, source, carried_over: false, now: false, without_record: false }
+        let not_before = GoTime::ZERO;
+        Self {
+            operation,
+            counter,
+            source,
+            carried_over: false,
+            now: false,
+            not_before,
+            without_record: false,
+        }
     }
 
     /// Source and operation of the command.

@@ -113,6 +113,7 @@ fn status(next: &State, judged: &Judged, facts: &Facts) -> DeviceOpStatus {
         without_record: current.is_some_and(|current| current.without_record),
         done: next.record.done.clone(),
         commands: all_kinds().filter_map(|kind| line(next, kind, facts)).collect(),
+        window: facts.window.clone(),
         boot_id: next.record.boot_id.clone(),
     }
 }
@@ -171,7 +172,10 @@ fn words(next: &State, judged: &Judged, facts: &Facts) -> (String, String) {
         Phase::Idle => not_carried_out(next),
         Phase::Held => {
             let first = next.record.waiting.first();
-            (first.and_then(|first| hold(first, &next.record, facts)).unwrap_or_default(), String::new())
+            let why = first.and_then(|first| hold(first, &next.record, facts)).unwrap_or_default();
+            let failure = next.record.failure_of(first);
+            let before = failure.map(|failure| format!("; the last attempt failed: {}", failure.error));
+            (format!("{why}{}", before.unwrap_or_default()), String::new())
         }
         Phase::Deferred => facts.drain.words(),
         Phase::Acting | Phase::Recalling(_) if is_too_late(next, judged, facts) => {

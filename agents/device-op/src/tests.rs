@@ -6,7 +6,7 @@ use pubsub::{Subscription, TopicKey};
 use runtime::testing::{Holder, TestDevice, until};
 use schemas::{
     DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DeviceOpsCmd, DrainRequester,
-    DrainStatus, NodeDrainStatus, Operation, Outcome, Source, ZedAgentStatus, agent, parse,
+    DrainStatus, NodeDrainReport, NodeDrainStatus, Operation, Outcome, Source, ZedAgentStatus, agent, parse,
 };
 
 /// A device on which device-op runs.
@@ -321,6 +321,35 @@ fn a_command_of_the_cluster_stands_only_if_the_settings_say_so() {
         let crate::facts::Commanded::Given(command) = command else { panic!("{command:?}") };
         assert_eq!((command.counter, command.desired_state), (2, stands), "{source} {from_cluster}");
     }
+}
+
+/// A command of the host waits for a window, and gives the node back in zedkube's pause; a change of the settings counts
+/// at once.
+#[tokio::test]
+async fn the_window_is_that_of_the_settings_of_now() {
+    const FILE: &str = "etc/ebb/ebb.toml";
+    let never = "window.from = \"02:00\"";
+    let mut device = Device::start().await;
+    device.write(FILE, never);
+    let has_window = |status: Option<&DeviceOpStatus>| status.is_some_and(|status| status.window.is_some());
+    until(&mut device.status, &TopicKey::global(), has_window).await;
+    device.write("run/sentinel/DeviceOpsCmd/reboot.json", r#"{"Counter":2,"DesiredState":true}"#);
+    device.until_blocked_by("never opens: window.from and window.to have to be set both").await;
+    assert_eq!(device.request_now(), None);
+    device.write(FILE, "");
+    device.until_requested().await;
+
+    device.write(FILE, never);
+    until(&mut device.status, &TopicKey::global(), has_window).await;
+    let report = |device: &Device, phase: &str| {
+        let report = device.answered(Some(DrainStatus::DrainRetrying));
+        device.publish(agent::ZEDKUBE, &NodeDrainReport { phase: phase.to_owned(), ..report });
+    };
+    report(&device, "Attempting");
+    device.until_blocked_by("the drain is not finished").await;
+    assert!(device.request_now().is_some(), "the attempt goes on");
+    report(&device, "Pausing");
+    device.until_withdrawn().await;
 }
 
 /// An operator's freeze, and an operator's cancel of a controller's command.

@@ -20,7 +20,7 @@ use kubectl_ebb::interrupts::Interrupts;
 use kubectl_ebb::screen;
 
 /// Interval of checks whether zedkube runs: a change of its lock makes no event.
-const LOOK_AT_LOCK: Duration = Duration::from_secs(2);
+pub(crate) const LOOK_AT_LOCK: Duration = Duration::from_secs(2);
 
 /// Arguments of `ebb request`.
 #[derive(Args, Debug)]
@@ -245,7 +245,7 @@ fn print_answer(
 }
 
 /// Prints one line for each new phase, and one when zedkube stops running.
-fn print_phase(root: &Root, report: Option<&NodeDrainReport>, printed: &mut String) {
+pub(crate) fn print_phase(root: &Root, report: Option<&NodeDrainReport>, printed: &mut String) {
     let phase = if peers::runs(root, Agent::Zedkube) {
         report.map_or("", |report| &report.phase)
     } else {

@@ -3,7 +3,7 @@
 
 mod head;
 mod text;
-mod times;
+pub(crate) mod times;
 
 use std::process::ExitCode;
 

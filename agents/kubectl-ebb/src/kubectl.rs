@@ -85,7 +85,10 @@ pub fn go_bool(text: &str) -> Result<bool, String> {
 }
 
 /// Parses a duration as Go's `time.ParseDuration` does, but refuses negative ones: `0`, `5m30s`, `300ms`, `1.5h`.
-pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// It is none, or longer than 292 years.
+pub fn go_duration(text: &str) -> Result<Duration, String> {
     let bare = text.strip_prefix('+').unwrap_or(text);
     if bare == "0" {
         return Ok(Duration::ZERO);

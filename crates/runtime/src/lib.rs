@@ -34,6 +34,7 @@ pub mod supervisor;
 mod task;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod window;
 pub mod zedbox;
 
 pub use agent::{Agent, AgentContext, StartError};

@@ -21,15 +21,16 @@ mod rules;
 mod values;
 
 pub use command::{Command, VersionSource};
+pub(crate) use duration::show as show_duration;
 pub use fragment::settings_files;
 pub use keys::{
     BaseosSettings, ClusterSettings, DeviceOpSettings, DeviceSettings, DrainSettings, EveSettings,
     HealthSettings, HoldSettings, InhibitMode, InhibitSettings, LonghornSettings, NodeSettings,
-    SentinelSettings, Settings, SlotSettings,
+    SentinelSettings, Settings, SlotSettings, WindowSettings,
 };
 pub use live::SettingsWatch;
 pub use load::{Loaded, ShownSetting, load};
-pub use names::LonghornDrainPolicy;
+pub use names::{Day, LonghornDrainPolicy};
 pub use notation::Retry;
 pub use problem::{Origin, Problem};
 pub use rules::ShownRule;

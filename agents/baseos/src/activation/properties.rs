@@ -5,9 +5,9 @@ use std::path::Path;
 use diagram::check_diagram;
 use proptest::prelude::*;
 use runtime::testing::{CommonEvent, SimAgent, any_common_event, explored, play_common_event};
-use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus, SwState};
+use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus, Source, SwState};
 
-use super::sim::{A, B, Plan, RETRY_MS, Sim, config, version_of};
+use super::sim::{A, B, Plan, RETRY_MS, Sim, config, version_of, window};
 use super::*;
 use crate::facts::{Content, Running};
 
@@ -31,6 +31,12 @@ enum SimEvent {
     /// An activate command of an earlier process ends.
     LeftEnds,
     Freeze(bool),
+    /// The window opens or closes for the cluster and the host.
+    Window(bool),
+    /// zedkube begins or ends a pause between two attempts.
+    Pause(bool),
+    /// The cluster or the controller wants the first image.
+    OfCluster(bool),
     CanActivate(bool),
     Boot(u8),
     DryRun(bool),
@@ -70,6 +76,9 @@ fn any_event() -> impl Strategy<Value = SimEvent> {
         2 => Just(SimEvent::Kill),
         2 => Just(SimEvent::LeftEnds),
         1 => prop::bool::weighted(0.3).prop_map(SimEvent::Freeze),
+        2 => any::<bool>().prop_map(SimEvent::Window),
+        1 => any::<bool>().prop_map(SimEvent::Pause),
+        1 => any::<bool>().prop_map(SimEvent::OfCluster),
         1 => prop::bool::weighted(0.8).prop_map(SimEvent::CanActivate),
         1 => (0..4_u8).prop_map(SimEvent::Boot),
         1 => prop::bool::weighted(0.2).prop_map(SimEvent::DryRun),
@@ -107,6 +116,12 @@ fn play(sim: &mut Sim, event: SimEvent, boots: &mut u32) {
         }
         SimEvent::LeftEnds => sim.left_running = None,
         SimEvent::Freeze(is_frozen) => sim.frozen = is_frozen.then(|| "frozen".to_owned()),
+        SimEvent::Window(is_open) => sim.window = Some(window(is_open)),
+        SimEvent::Pause(is_on) => sim.is_pausing = is_on,
+        SimEvent::OfCluster(is) => {
+            let source = if is { Source::Cluster } else { Source::Controller };
+            sim.sources.insert(A.to_owned(), Origin { source, ..Origin::default() });
+        }
         SimEvent::CanActivate(can) => sim.policy.can_activate = can,
         SimEvent::Boot(running) => {
             *boots += 1;

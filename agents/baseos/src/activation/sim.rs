@@ -11,7 +11,7 @@ use runtime::settings::Retry;
 use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainRequester, DrainStatus,
-    Member, Operation, Source,
+    GoTime, Member, Operation, Source, WindowState, WindowStatus,
 };
 
 use super::*;
@@ -51,6 +51,8 @@ pub(super) struct Sim {
     /// What was left running does not end when it is killed.
     pub(super) survives: bool,
     pub(super) frozen: Option<String>,
+    pub(super) window: Option<WindowStatus>,
+    pub(super) is_pausing: bool,
     /// The gate was open in the snapshot of the current step.
     proceeded: bool,
     /// nodeagent and the file of BaseOsHold in the snapshot of the current step.
@@ -72,6 +74,14 @@ pub(super) enum Plan {
 /// The UUIDs of two images.
 pub(super) const A: &str = "aaaaaaaa-9dad-11d1-80b4-000000000001";
 pub(super) const B: &str = "bbbbbbbb-9dad-11d1-80b4-000000000002";
+
+/// A window that is open or closed for the cluster and the host.
+pub(super) fn window(is_open: bool) -> WindowStatus {
+    let (state, reason) =
+        if is_open { (WindowState::Open, "") } else { (WindowState::Closed, "outside the window") };
+    let sources = [Source::Cluster, Source::Host].into();
+    WindowStatus { state, changes_at: GoTime::ZERO, sources, reason: reason.to_owned() }
+}
 
 /// The letter of an image.
 pub(super) fn short(uuid: &str) -> &str {
@@ -123,6 +133,8 @@ impl Sim {
             left_running: None,
             survives: false,
             frozen: None,
+            window: None,
+            is_pausing: false,
             proceeded: false,
             looked_at: (NodeAgentView { is_running: true, action: None }, BaseOsHold::default()),
             was_left_running: false,
@@ -263,6 +275,8 @@ impl SimAgent for Sim {
             obeys_cluster: self.obeys_cluster,
             left_running: self.left_running,
             frozen: self.frozen.clone(),
+            window: self.window.clone(),
+            is_pausing: self.is_pausing,
             drain,
             nodeagent: self.nodeagent.clone(),
             refused: self.refused.clone(),
@@ -291,6 +305,11 @@ impl SimAgent for Sim {
             Effect::Request { own, uuid } => {
                 let recorded = self.record.memory.as_ref().and_then(|record| record.request);
                 assert_eq!(recorded, Some(*own), "a request is recorded before it is made");
+                let source =
+                    self.record.memory.as_ref().and_then(|record| Some(record.current.as_ref()?.source));
+                let is_held =
+                    |source| self.window.as_ref().is_some_and(|window| window.holds(source).is_some());
+                assert!(!source.is_some_and(is_held), "a drain begins outside the window");
                 self.zedkube.ask(*own, uuid.clone());
                 self.done.push(format!("request {}", short(uuid)));
             }

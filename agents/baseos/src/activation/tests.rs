@@ -8,7 +8,7 @@ use schemas::{
     DrainStatus, ImageLine, Member, Source, SwState,
 };
 
-use super::sim::{A, B, RETRY_MS, Sim, TIMEOUT_MS, config, short, version_of};
+use super::sim::{A, B, RETRY_MS, Sim, TIMEOUT_MS, config, short, version_of, window};
 use super::*;
 use crate::facts::{Content, Running};
 
@@ -863,6 +863,72 @@ fn nothing_begins_during_a_freeze_and_the_node_is_given_back() {
     running.frozen = Some("frozen".to_owned());
     running.run();
     assert!(running.command.is_some(), "what runs goes on");
+}
+
+/// A device on which the cluster wants image `a`, with a window.
+fn of_cluster(is_open: bool) -> Sim {
+    let mut sim = Sim::new();
+    sim.window = Some(window(is_open));
+    sim.sources.insert(A.to_owned(), Origin { source: Source::Cluster, ..Origin::default() });
+    sim.want(config(A, 1));
+    sim
+}
+
+#[test]
+fn no_drain_begins_outside_the_window_and_what_has_begun_goes_on() {
+    let mut sim = of_cluster(false);
+    let held = (BaseOsHoldState::Deferred, "outside the window");
+    assert_eq!(
+        (sim.hold.state, sim.hold.blocked_by.as_str(), sim.zedkube.request.is_some()),
+        (held.0, held.1, false)
+    );
+    let facts = sim.look();
+    let (_, effects) = BaseOs::step(sim.state.clone(), &facts, sim.now, &sim.policy);
+    assert_eq!(effects, [Effect::WakeAt(sim.now.boot_ms + 60_000)], "it may wait for a week");
+    sim.window = Some(window(true));
+    sim.run();
+    assert!(sim.zedkube.request.is_some());
+
+    // It closes in mid-drain, also over a restart; the activation and the reboot follow.
+    sim.window = Some(window(false));
+    sim.answer(DrainStatus::Cordoned);
+    sim.restart();
+    assert!(sim.zedkube.request.is_some());
+    sim.answer(DrainStatus::Complete);
+    assert!(sim.command.is_some());
+    sim.end(Ok(()));
+    assert_eq!(sim.hold.state, BaseOsHoldState::Activated);
+
+    // The reboot fails: the next try needs a drain, and the window is closed.
+    sim.nodeagent(Taken);
+    sim.nodeagent(Acting);
+    sim.nodeagent(Failed);
+    sim.nodeagent(Idle);
+    sim.sleep(RETRY_MS);
+    assert_eq!((sim.hold.blocked_by.as_str(), sim.zedkube.request.is_some()), (held.1, false));
+}
+
+#[test]
+fn outside_the_window_a_pause_of_the_drain_or_a_lost_request_ends_it() {
+    for is_lost in [false, true] {
+        let mut sim = of_cluster(true);
+        sim.window = Some(window(false));
+        if is_lost {
+            sim.zedkube.request = None;
+            sim.run();
+        } else {
+            sim.is_pausing = true;
+            sim.answer(DrainStatus::DrainRetrying);
+        }
+        assert_eq!(
+            (sim.zedkube.request.is_some(), sim.hold.blocked_by.as_str()),
+            (false, "outside the window")
+        );
+        sim.is_pausing = false;
+        sim.window = Some(window(true));
+        sim.run();
+        assert!(sim.zedkube.request.is_some());
+    }
 }
 
 /// A device that cannot reboot must not empty its node again and again.

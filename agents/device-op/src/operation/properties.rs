@@ -8,7 +8,7 @@ use runtime::freeze::Freeze;
 use runtime::testing::{CommonEvent, any_common_event, explored, play_common_event};
 use schemas::{DrainStatus, Operation, Source};
 
-use super::sim::{Plan, RETRY_MS, Sim};
+use super::sim::{Plan, RETRY_MS, Sim, window};
 use crate::facts::{Commanded, Kind};
 
 #[derive(Clone, Debug)]
@@ -21,6 +21,10 @@ enum SimEvent {
     Cancel(Kind, u32),
     /// The operator sets or ends a freeze.
     Freeze(bool),
+    /// The window opens or closes for the cluster and the host.
+    Window(bool),
+    /// zedkube begins or ends a pause between two attempts.
+    Pause(bool),
     Answer(DrainStatus),
     LoseRequest,
     NodeAgentDies,
@@ -30,9 +34,9 @@ enum SimEvent {
     Boot,
 }
 
-/// Two sources are enough for conflicts.
+/// Two sources are enough for conflicts, and one of them waits for the window.
 fn any_kind() -> impl Strategy<Value = Kind> {
-    let source = prop::sample::select(vec![Source::Controller, Source::Controller, Source::Person]);
+    let source = prop::sample::select(vec![Source::Cluster, Source::Cluster, Source::Person]);
     (source, prop::sample::select(Operation::ALL.as_slice()))
 }
 
@@ -48,6 +52,8 @@ fn any_event() -> impl Strategy<Value = SimEvent> {
         1 => any_kind().prop_map(SimEvent::NoFolder),
         1 => (any_kind(), 1..4_u32).prop_map(|(kind, counter)| SimEvent::Cancel(kind, counter)),
         1 => prop::bool::weighted(0.3).prop_map(SimEvent::Freeze),
+        2 => any::<bool>().prop_map(SimEvent::Window),
+        1 => any::<bool>().prop_map(SimEvent::Pause),
         3 => answer.prop_map(SimEvent::Answer),
         6 => Just(SimEvent::Answer(DrainStatus::Complete)),
         1 => Just(SimEvent::LoseRequest),
@@ -77,6 +83,8 @@ fn play(sim: &mut Sim, event: SimEvent, boots: &mut u32) {
         SimEvent::Freeze(is_on) => {
             sim.freeze = is_on.then(|| Freeze { words: "frozen".to_owned(), ends_in_ms: None });
         }
+        SimEvent::Window(is_open) => sim.window = Some(window(is_open)),
+        SimEvent::Pause(is_on) => sim.is_pausing = is_on,
         SimEvent::Answer(status) => sim.zedkube.answer(status),
         SimEvent::LoseRequest => {
             // Only while no operation is under way: a person who removes the request of a rebooting device does so on

@@ -12,7 +12,7 @@ use runtime::settings::Retry;
 use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube};
 use schemas::{
     ActionRecord, DeviceAction, DeviceActionState, DeviceOpStatus, DeviceOpsCmd, DrainRequester, DrainStatus,
-    GoTime, Operation, Source,
+    GoTime, Operation, Source, WindowState, WindowStatus,
 };
 
 use super::*;
@@ -27,6 +27,8 @@ pub(super) struct Sim {
     pub(super) counters: BTreeMap<Kind, Recorded>,
     pub(super) cancelled: BTreeMap<Kind, u32>,
     pub(super) freeze: Option<Freeze>,
+    pub(super) window: Option<WindowStatus>,
+    pub(super) is_pausing: bool,
     /// The operation that nodeagent began last; a boot does not empty it.
     pub(super) acted: Option<ActionRecord>,
     pub(super) record: SimRecord<OperationRecord>,
@@ -56,6 +58,8 @@ impl Sim {
             counters: all_kinds().map(|kind| (kind, Recorded::Counter(1))).collect(),
             cancelled: BTreeMap::new(),
             freeze: None,
+            window: None,
+            is_pausing: false,
             acted: None,
             record: SimRecord::none(),
             volatile: None,
@@ -222,6 +226,17 @@ impl Sim {
         assert!(self.proceeded || is_under_way, "handed over although the gate is closed");
     }
 
+    fn invariant_nothing_begins_outside_the_window(&self) {
+        let attempt = self.record_in_effect().and_then(|record| record.attempt);
+        let is_held =
+            |(source, _): Kind| self.window.as_ref().is_some_and(|window| window.holds(source).is_some());
+        let is_urgent = |kind| self.pending().iter().any(|pending| pending.kind() == kind && pending.now);
+        assert!(
+            attempt.is_some_and(|kind| !is_held(kind) || is_urgent(kind)),
+            "outside the window: {attempt:?}"
+        );
+    }
+
     fn invariant_nothing_is_withdrawn_while_the_device_goes_down(&self) {
         let action =
             self.nodeagent.action.as_ref().expect("nothing is withdrawn while nodeagent cannot be read");
@@ -258,10 +273,13 @@ impl SimAgent for Sim {
         self.proceeded = drain.is_open();
         self.looked_at = self.nodeagent.clone();
         Facts {
+            wall: self.now.wall,
             commands: self.commands.clone(),
             counters: self.counters.clone(),
             cancelled: self.cancelled.clone(),
             freeze: self.freeze.clone(),
+            window: self.window.clone(),
+            is_pausing: self.is_pausing,
             acted: self.acted.clone(),
             drain,
             nodeagent: self.nodeagent.clone(),
@@ -297,6 +315,7 @@ impl SimAgent for Sim {
             Effect::Request { own, operation } => {
                 let recorded = self.record_in_effect().and_then(|record| record.request);
                 assert_eq!(recorded, Some(*own), "a request is recorded before it is made");
+                self.invariant_nothing_begins_outside_the_window();
                 self.zedkube.ask(*own, *operation);
                 self.done.push(format!("request {operation}"));
             }
@@ -394,6 +413,14 @@ pub(super) enum Plan {
     Look,
     Take(Accepted),
     Act,
+}
+
+/// A window that is open or closed for the cluster and the host.
+pub(super) fn window(is_open: bool) -> WindowStatus {
+    let (state, reason) =
+        if is_open { (WindowState::Open, "") } else { (WindowState::Closed, "outside the window") };
+    let sources = [Source::Cluster, Source::Host].into();
+    WindowStatus { state, changes_at: GoTime::ZERO, sources, reason: reason.to_owned() }
 }
 
 /// The kind of the controller's command for this operation.

@@ -1,6 +1,7 @@
 //! The rules of the specification, each named after the EVE defect that it avoids, if there is one.
 
 mod sources;
+mod windows;
 
 use runtime::settings::Retry;
 use runtime::testing::SimAgent;

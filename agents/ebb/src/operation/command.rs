@@ -73,9 +73,18 @@ async fn give_once(
         let files = read(root, kind, options)?;
         let next = files.next_counter(kind).with_context(|| no_counter_left(root, kind))?;
         let counter = next.max(least);
-        let CommandOptions { now, without_record } = options;
+        let CommandOptions { now, without_record, not_before } = options;
         let (by, reason) = (peers::user(), why.to_owned());
-        Ok(DeviceOpsCmd { counter, desired_state: true, ops_time, now, without_record, by, reason })
+        Ok(DeviceOpsCmd {
+            counter,
+            desired_state: true,
+            ops_time,
+            now,
+            without_record,
+            not_before,
+            by,
+            reason,
+        })
     })?;
     let counter = command.counter;
     let is_answered =

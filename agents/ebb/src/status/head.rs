@@ -6,7 +6,7 @@ use runtime::liveness::{ENDED_AFTER, HANGS_AFTER};
 use schemas::agent::shown;
 use schemas::{
     BaseOsHold, BaseOsHoldState, Blocker, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus,
-    HeldBy, NodeDrainReport, Operation, Outcome, PreflightProblem, Source, age, agent,
+    HeldBy, NodeDrainReport, Operation, Outcome, PreflightProblem, Source, WindowState, age, agent,
 };
 
 use super::times::Clock;
@@ -74,6 +74,7 @@ pub(super) fn troubles(seen: &StatusView, clock: &Clock, is_whole: bool) -> Vec<
     all.extend(failures(seen, clock, most));
     all.extend(kept.into_iter().flat_map(|report| held(report, clock, most)));
     all.extend(frozen(seen));
+    all.extend(no_window(seen));
     all.extend(refused(seen, most));
     all.extend(kept.into_iter().flat_map(|report| preflight(report, clock, most, true)));
     all.extend(dry_run(seen));
@@ -331,6 +332,17 @@ fn frozen(seen: &StatusView) -> Option<Trouble> {
     let code = if waits { Code::Blocked } else { Code::Fine };
     let text = format!("COMMANDS ARE FROZEN {}: no command of any source begins", summary(freeze));
     Some(Trouble::new(code, text, "ebb unfreeze ends the freeze"))
+}
+
+/// A window that never opens holds commands for good, also those of tomorrow.
+fn no_window(seen: &StatusView) -> Option<Trouble> {
+    let status = seen.device_op.as_ref()?;
+    let window = status.window.as_ref().filter(|window| window.state == WindowState::Never)?;
+    let waits = status.state == DeviceOpState::Deferred && status.blocked_by.starts_with(&window.reason);
+    let code = if waits { Code::Blocked } else { Code::Fine };
+    let sources: Vec<&str> = window.sources.iter().map(|source| source.name()).collect();
+    let text = format!("COMMANDS OF {} DO NOT BEGIN: {}", sources.join(", "), window.reason);
+    Some(Trouble::new(code, text, "mend that; `ebb reboot --now` does not wait for the window"))
 }
 
 /// Files that were refused. What they say is not in effect, and that may be the reason for everything else.

@@ -4,6 +4,7 @@ use schemas::agent::{shown, shown_asker};
 use schemas::{
     BaseOsHold, BaseOsHoldState, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus,
     Member, NodeDrainReport, Operation, Outcome, PodLine, SentinelState, SentinelStatus, Slot, SpentOrder,
+    WindowState, WindowStatus,
 };
 
 use super::head::{self, Trouble, operation};
@@ -35,6 +36,7 @@ pub(super) fn render(
         seen.device_op.as_ref().and_then(|status| device_op(status, own)),
         seen.device_action.as_ref().and_then(|action| device_action(action, seen.is_dry_run())),
         seen.base_os.as_ref().and_then(|hold| base_os(hold, own)),
+        seen.device_op.as_ref().and_then(window),
         seen.sentinel.as_ref().and_then(sentinel),
     ];
     for (text, release) in rest.into_iter().flatten() {
@@ -273,6 +275,13 @@ fn base_os(hold: &BaseOsHold, own: &str) -> Option<(String, String)> {
         // The head says it.
         BaseOsHoldState::Failed => None,
     }
+}
+
+/// The maintenance window, unless it is said already.
+fn window(status: &DeviceOpStatus) -> Option<(String, String)> {
+    let WindowStatus { state, reason, .. } = status.window.as_ref()?;
+    let is_said = *state == WindowState::Never || status.blocked_by.starts_with(reason);
+    (!is_said).then(|| (format!("Window: {reason}"), String::new()))
 }
 
 /// What the host asks for, and what to do where that leads to nothing.

@@ -3,7 +3,8 @@
 
 use std::os::unix::fs::{PermissionsExt, chown};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
 use pubsub::AgentLock;
 use runtime::peers;
 use schemas::{
@@ -11,6 +12,7 @@ use schemas::{
     DeviceOpsCmd, Member, NodeDrainReport, Operation, Source, agent, parse,
 };
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::device::Device;
 
@@ -330,6 +332,84 @@ async fn a_freeze_holds_all_but_an_operators_now() -> Result<()> {
     );
     device.json(&["unfreeze"]).await?;
     assert_eq!(device.record::<CommandFreeze>(agent::EBB), None);
+    Ok(())
+}
+
+/// The time is that of the device's clock; a boot that comes before is another matter.
+#[tokio::test]
+async fn a_command_for_a_set_time_waits() -> Result<()> {
+    let mut device = Device::new()?;
+    device.start_device_op().await?;
+    for (typed, code, why) in [
+        (&["--at", "tomorrow"][..], 2, "accepted: 02:00 or 2026-12-05 02:00"),
+        (&["--at", "2001-01-01T00:00:00Z"], 1, "has passed: it is"),
+        (&["--at", "2199-01-01T00:00:00Z"], 1, "is more than a year ahead"),
+        (&["--in", "0"], 1, "has passed"),
+        (&["--in", "2 days"], 2, "--in"),
+        (&["--in", "2h", "--at", "02:00"], 2, "cannot be used with"),
+        (&["--in", "2h", "--now"], 2, "cannot be used with"),
+        (&["--in", "2h", "--without-record"], 2, "cannot be used with"),
+    ] {
+        device.refuses(&[&["reboot"], typed].concat(), code, why).await?;
+    }
+    let said = device.ebb(&["reboot", "--in", "90m", "--reason", "fan swap"]).await?;
+    assert!(said.code == 0 && said.out.contains("(fan swap) is commanded: at "), "{said:?}");
+    assert!(said.out.contains(", once the node is drained; "), "{said:?}");
+    let rows = device.json(&["commands"]).await?;
+    let why = rows[0]["Reason"].as_str().unwrap_or_default();
+    assert!(why.starts_with("it is commanded for "), "{rows}");
+    let said = device.ebb(&["reboot", "--now"]).await?;
+    assert!(said.code == 0 && said.out.contains("once the node is drained"), "{said:?}");
+    let rows = device.json(&["commands"]).await?;
+    assert_eq!((&rows[0]["State"], &rows[0]["Reason"]), (&json!("Waiting"), &json!("")), "{rows}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_person_can_wait_until_the_device_goes_down() -> Result<()> {
+    let mut device = Device::new()?;
+    device.start_device_op().await?;
+    let nodeagent = AgentLock::acquire(&device.root, agent::NODEAGENT)?;
+    device.refuses(&["reboot", "--timeout", "1h"], 2, "--wait").await?;
+    let said = device.ebb(&["reboot", "--wait", "--timeout", "1s"]).await?;
+    assert_eq!((said.code, said.out.as_str()), (1, ""), "{said:?}");
+    assert!(said.err.contains("\nreboot 1 is commanded: once the node is drained; "), "{said:?}");
+    assert!(said.err.contains("not waiting any more after 1 s: reboot 1 stays commanded"), "{said:?}");
+
+    for (signal, code, part) in [
+        (Some(Signal::SIGINT), 130, "not waiting any more: reboot 2 stays commanded"),
+        (None, 1, "reboot 3 is not carried out: it was taken back"),
+    ] {
+        let mut child = device.spawn(&["reboot", "--now", "--wait"])?;
+        let mut err = BufReader::new(child.stderr.take().context("stderr")?).lines();
+        let mut said = String::new();
+        // From then on it watches signals.
+        while !said.starts_with("zedkube does not run: ") {
+            said = err.next_line().await?.context("it has ended")?;
+        }
+        let ended = if let Some(signal) = signal {
+            device.signal(child, signal).await?
+        } else {
+            device.ebb(&["cancel", "reboot"]).await?;
+            device.finish(child).await?
+        };
+        let last = err.next_line().await?.context("it has said nothing")?;
+        assert!(ended.code == code && last.contains(part), "{ended:?} {last}");
+    }
+
+    let child = device.spawn(&["reboot", "--wait"])?;
+    device.until("it is taken", || commanded(&device, Operation::Reboot).filter(|has| has.0 == 4)).await?;
+    drop(nodeagent);
+    let action = DeviceAction {
+        command: Some(Operation::Reboot),
+        counter: 4,
+        source: Source::Person,
+        state: DeviceActionState::Acting,
+        ..DeviceAction::default()
+    };
+    device.publish(agent::NODEAGENT, "global", &action)?;
+    let said = device.finish(child).await?;
+    assert_eq!((said.code, said.out.as_str()), (0, "reboot 4: the device goes down now\n"), "{said:?}");
     Ok(())
 }
 

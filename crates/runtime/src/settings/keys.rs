@@ -16,15 +16,18 @@ use drain::policy::{
     MaxRetries, Method, OnDetachTimeout, Stateful, StatefulOrder, StatefulParallel, UnhealthyNode, Volumes,
 };
 use drain::rule::{Behaviour, Rule};
-use schemas::OnTimeout;
+use jiff::civil::Time;
+use schemas::{OnTimeout, Source};
 use serde::{Deserialize, Serialize};
 use session::policy::{Mode, OnUnavailable};
 
 use super::command::{Command, Commands, VersionSource};
-use super::names::{Apps, DnsLabel, LonghornDrainPolicy, NodeName, OwnerKind, PodSelector, RuleName};
+use super::names::{
+    Apps, Day, DnsLabel, LonghornDrainPolicy, NodeName, OwnerKind, PodSelector, RuleName, Words, ZoneName,
+};
 use super::notation::{
     AbsolutePath, AtATime, Count, DAY, Endless, Flag, HOUR, MINUTE, MOST, Notation, Number, OrNone, Retries,
-    Retry, Span, Word, YEAR,
+    Retry, Span, TimeOfDay, Word, YEAR,
 };
 use super::values::defaults;
 
@@ -53,6 +56,8 @@ pub struct Settings {
     pub health: HealthSettings,
     #[serde(flatten)]
     pub device_op: DeviceOpSettings,
+    #[serde(flatten)]
+    pub window: WindowSettings,
     #[serde(flatten)]
     pub hold: HoldSettings,
     #[serde(flatten)]
@@ -305,6 +310,33 @@ pub struct HealthSettings {
 pub struct DeviceOpSettings {
     #[serde(rename = "device-op.retry", with = "Retry")]
     pub retry: Retry,
+}
+
+/// Keys `window.*`: when commands that are not urgent may begin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowSettings {
+    #[serde(rename = "window.days", with = "Words::<Day>")]
+    pub days: BTreeSet<Day>,
+    #[serde(rename = "window.from", with = "OrNone::<TimeOfDay>")]
+    pub from: Option<Time>,
+    #[serde(rename = "window.to", with = "OrNone::<TimeOfDay>")]
+    pub to: Option<Time>,
+    #[serde(rename = "window.zone", with = "ZoneName")]
+    pub zone: String,
+    #[serde(rename = "window.sources", with = "Words::<Source>")]
+    pub sources: BTreeSet<Source>,
+    #[serde(rename = "window.lead", with = "Span::<0, DAY>")]
+    pub lead: Duration,
+    /// One of these settings, or a file that may have set them, has a mistake: nobody knows what was meant.
+    #[serde(skip)]
+    pub is_mistaken: bool,
+}
+
+impl WindowSettings {
+    /// True if there is a window, or may be one.
+    pub const fn is_set(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.is_mistaken
+    }
 }
 
 /// Key `hold.timeout`.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::fragment::{Entry, Fragment, RULE, WrittenRule, fragments};
-use super::keys::Settings;
+use super::keys::{Settings, WindowSettings};
 use super::page::{NOT_LIVE, ROWS, Row, row_of};
 use super::problem::{Origin, Problem};
 use super::rules::{RuleList, ShownRule};
@@ -25,6 +25,8 @@ const MOST_PROBLEMS: usize = 200;
 /// bad value of any other setting leaves the layer below in effect.
 pub(crate) const SAFE: [&str; 3] = ["api-unreachable", "no-peer", "drain.start.on-timeout"];
 const SAFE_WORD: &str = "wait";
+/// How the keys of the window begin, and a section whose name has a typing error.
+const WINDOW: &str = "window";
 
 /// The settings in effect, the origin of each, and every mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +144,7 @@ struct Layering<'a> {
     /// The rules of all layers count, so they are kept apart from the settings, of which the last value counts.
     rules: RuleList,
     problems: Vec<Problem>,
+    has_bad_window: bool,
 }
 
 impl<'a> Layering<'a> {
@@ -160,6 +163,7 @@ impl<'a> Layering<'a> {
             origins: BTreeMap::new(),
             rules: RuleList::default(),
             problems: Vec::new(),
+            has_bad_window: false,
         }
     }
 
@@ -175,9 +179,13 @@ impl<'a> Layering<'a> {
             }
         }
         let after_restart = self.keep_what_needs_a_restart();
+        let window = self.window_despite_mistakes();
         let Self { settings, values, origins, rules, problems, .. } = self;
         let mut settings = settings.complete();
         settings.policy.drain.rules = rules.rules;
+        if let Some(window) = window {
+            settings.window = window;
+        }
         let mut loaded = Loaded {
             settings: Arc::new(settings),
             origins,
@@ -257,8 +265,20 @@ impl<'a> Layering<'a> {
     }
 
     fn complain(&mut self, problems: impl IntoIterator<Item = Problem>) {
-        let room = MOST_PROBLEMS.saturating_sub(self.problems.len());
-        self.problems.extend(problems.into_iter().take(room));
+        for problem in problems {
+            // A whole file has no key.
+            self.has_bad_window |= problem.key.is_empty() || problem.key.starts_with(WINDOW);
+            if self.problems.len() < MOST_PROBLEMS {
+                self.problems.push(problem);
+            }
+        }
+    }
+
+    /// The window in effect where nobody knows which one is meant: after a change the one from before it.
+    fn window_despite_mistakes(&self) -> Option<WindowSettings> {
+        let before = self.before.as_ref().map(|before| before.loaded.settings.window.clone());
+        let unknown = || WindowSettings { is_mistaken: true, ..self.settings.window.clone() };
+        self.has_bad_window.then(|| before.unwrap_or_else(unknown))
     }
 
     /// After a bad value: the value from before the change; at a first start the safe word, or the layer below.
@@ -326,6 +346,8 @@ impl Loaded {
                 problem.in_effect.clone_from(&safe);
             } else if let Some(path) = problem.origin.file().filter(|_| is_of_a_rule(&problem.key)) {
                 problem.in_effect = rules.of_file(path);
+            } else if problem.key.starts_with(WINDOW) && self.settings.window.is_mistaken {
+                "the window never opens".clone_into(&mut problem.in_effect);
             } else if let Some(row) = row_of(&problem.key) {
                 problem.in_effect = self.in_effect(values, row.key);
             }

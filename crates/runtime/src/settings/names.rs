@@ -1,7 +1,10 @@
 //! Settings that are texts of a given form: names, label values, words of other programs.
 
 use std::collections::BTreeSet;
+use std::marker::PhantomData;
 
+use jiff::civil::Weekday;
+use schemas::Source;
 use selector::{Selector, is_label_value};
 use serde_json::Value;
 
@@ -80,6 +83,84 @@ impl Form for OwnerKind {
             && text.bytes().all(inner)
             && text.starts_with(|first: char| first.is_ascii_alphabetic())
             && !text.ends_with('-')
+    }
+}
+
+/// The name of a time zone. Whether there is such a zone depends on the zones of this device, which may be others
+/// tomorrow.
+pub(crate) struct ZoneName;
+
+impl Form for ZoneName {
+    const WORDS: &str = "the name of a time zone, such as `Europe/Berlin`";
+
+    fn fits(text: &str) -> bool {
+        let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-".contains(&byte);
+        let begins = text.starts_with(|first: char| first.is_ascii_alphabetic());
+        text.len() <= 64 && text.bytes().all(inner) && begins
+    }
+}
+
+/// A word of a list that a setting takes.
+pub(crate) trait ListWord: Copy + Ord + 'static {
+    /// All of them.
+    const WORDS: &[Self];
+
+    /// How it is written.
+    fn word(self) -> &'static str;
+}
+
+/// A list of such words, in any order; `[]` is none.
+pub(crate) struct Words<T>(PhantomData<T>);
+
+impl<T: ListWord> Notation for Words<T> {
+    type Of = BTreeSet<T>;
+
+    fn read(written: &Value) -> Option<BTreeSet<T>> {
+        let word = |item: &Value| T::WORDS.iter().copied().find(|known| item == known.word());
+        written.as_array()?.iter().map(word).collect()
+    }
+
+    fn write(value: &BTreeSet<T>) -> Value {
+        value.iter().map(|word| word.word()).collect()
+    }
+
+    fn accepted() -> String {
+        let words: Vec<&str> = T::WORDS.iter().map(|word| word.word()).collect();
+        format!("a list of {}", quoted(&words))
+    }
+}
+
+/// A day of the week.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Day(i8);
+
+impl Day {
+    /// The word of settings, such as `mon`.
+    pub fn name(self) -> &'static str {
+        let names = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+        usize::try_from(self.0).ok().and_then(|day| names.get(day).copied()).unwrap_or_default()
+    }
+}
+
+impl From<Weekday> for Day {
+    fn from(weekday: Weekday) -> Self {
+        Self(weekday.to_monday_zero_offset())
+    }
+}
+
+impl ListWord for Day {
+    const WORDS: &[Self] = &[Self(0), Self(1), Self(2), Self(3), Self(4), Self(5), Self(6)];
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl ListWord for Source {
+    const WORDS: &[Self] = &Self::ALL;
+
+    fn word(self) -> &'static str {
+        self.name()
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use drain::policy::{MaxRetries, StatefulParallel};
+use jiff::civil::Time;
 use serde::de::value::{Error as Refusal, StrDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error, IntoDeserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer, forward_to_deserialize_any};
@@ -167,6 +168,23 @@ impl<const SHORTEST: u64, const LONGEST: u64> Notation for Span<SHORTEST, LONGES
         let (shortest, longest) =
             (duration::show(*Self::LIMITS.start()), duration::show(*Self::LIMITS.end()));
         format!("a duration such as `90s`, from {shortest} to {longest}")
+    }
+}
+
+/// A time on the clock of some zone, to the minute.
+pub(crate) struct TimeOfDay;
+
+impl Notation for TimeOfDay {
+    type Of = Time;
+    const ACCEPTED: &str = "a time of day such as `22:30`";
+
+    fn read(written: &Value) -> Option<Time> {
+        let text = written.as_str().filter(|text| text.len() == "22:30".len())?;
+        Time::strptime("%H:%M", text).ok()
+    }
+
+    fn write(value: &Time) -> Value {
+        value.strftime("%H:%M").to_string().into()
     }
 }
 

@@ -43,6 +43,10 @@ const SELECTOR: &[&str] =
     &["1", "true", r#"["a"]"#, r#"{ a = "b" }"#, "{}", r#""a b""#, r#"",""#, r#""a=b/c""#];
 const KIND: &[&str] = &["1", r#""""#, r#""1a""#, r#""a-""#, r#""apps/v1""#, r#""a b""#, r#""é""#];
 
+const WORDS: &[&str] = &["1", r#""mon""#, r#"["Mon"]"#, r#"["x"]"#, "[1]", "{}"];
+const TIME: &[&str] = &["1", r#""24:00""#, r#""2:00""#, r#""02:60""#, r#""02:00:00""#, "02:00:00", "[]"];
+const ZONE: &[&str] = &["1", r#""""#, r#""/etc/localtime""#, r#""a b""#, r#""..""#, "[]"];
+
 fn quoted(text: impl std::fmt::Display) -> String {
     format!("\"{text}\"")
 }
@@ -109,6 +113,12 @@ fn cases(words: &str) -> Cases {
         }
         _ if plain.starts_with("a list of commands") => of_kind(&["[]", r#"[["a"], ["b", "c"]]"#], COMMANDS),
         _ if plain.starts_with("a list of at most 64") => of_kind(&["[]", r#"["a", "b"]"#], APPS),
+        _ if plain.starts_with("a list of `mon`") => of_kind(&["[]", r#"["sat", "sun"]"#], WORDS),
+        _ if plain.starts_with("a list of `person`") => of_kind(&["[]", r#"["person", "host"]"#], WORDS),
+        _ if plain.starts_with("a time of day") => of_kind(&[r#""00:00""#, r#""23:59""#], TIME),
+        _ if plain.starts_with("the name of a time zone") => {
+            of_kind(&[r#""Europe/Berlin""#, r#""Etc/GMT+3""#], ZONE)
+        }
         "a text of 1 to 63 characters" => of_kind(&[r#""a b""#, r#""-""#, &quoted("é".repeat(63))], NAME),
         _ if plain.starts_with("a label selector") => {
             of_kind(&[r#""""#, r#""a""#, r#""a>1""#, r#""a in (b,c)""#], SELECTOR)

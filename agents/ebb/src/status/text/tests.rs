@@ -475,8 +475,32 @@ fn settings() -> Vec<Situation> {
             }),
         ),
         ("commands are frozen", frozen),
+        (
+            "the window never opens",
+            with_window(WindowState::Never, "the window never opens: window.days is empty"),
+        ),
         ("dry run", dry),
     ]
+}
+
+/// A reboot of the host that waits for the window.
+fn with_window(state: WindowState, reason: &str) -> StatusView {
+    let mut seen = idle();
+    seen.device_op = Some(DeviceOpStatus {
+        operation: Some(Operation::Reboot),
+        counter: 8,
+        source: Source::Host,
+        state: DeviceOpState::Deferred,
+        blocked_by: format!("{reason}; `ebb reboot --now` does not wait for it"),
+        window: Some(WindowStatus {
+            state,
+            changes_at: GoTime::ZERO,
+            sources: [Source::Host].into(),
+            reason: reason.into(),
+        }),
+        ..DeviceOpStatus::default()
+    });
+    seen
 }
 
 /// The table of docs/operations/status.md is this test's, and each screen fits into a terminal of 24 lines below the
@@ -590,6 +614,15 @@ fn every_status_has_words() {
     let texts: Vec<String> = DrainStatus::ALL.into_iter().map(|status| screen(&seen(status))).collect();
     let first_lines: Vec<&str> = texts.iter().filter_map(|text| text.lines().next()).collect();
     insta::assert_snapshot!(first_lines.join("\n"));
+}
+
+#[test]
+fn the_window_is_said_once() {
+    let mut closed = with_window(WindowState::Closed, "outside the window");
+    let count = |seen: &StatusView| screen_of(seen, None, 200).0.matches("outside the window").count();
+    assert_eq!(count(&closed), 1);
+    closed.device_op.as_mut().unwrap().blocked_by.clear();
+    assert_eq!(count(&closed), 1);
 }
 
 #[test]

@@ -421,6 +421,38 @@ fn an_unusable_file_is_passed_over_and_the_three_wait() {
     }
 }
 
+/// A typo must not let a command begin at the wrong time. A change with a mistake keeps the window from before it.
+#[test]
+fn a_window_with_a_mistake_never_opens() {
+    let good = "[window]\nfrom = \"02:00\"\nto = \"04:00\"\n";
+    for (text, is_mistaken) in [
+        (good, false),
+        ("drain.attempts = \"x\"", false),
+        ("[window]\ndays = [\"su\"]\nfrom = \"02:00\"\nto = \"04:00\"", true),
+        ("[window]\nfrom = 2\nto = 4", true),
+        ("[window]\nform = \"02:00\"", true),
+        ("[windows]\nfrom = \"02:00\"", true),
+        ("window = \"02:00\"", true),
+        ("[broken", true),
+    ] {
+        let device = Device::new().with(MAIN, text);
+        let loaded = device.load();
+        assert_eq!(loaded.settings.window.is_mistaken, is_mistaken, "{text}");
+        let told = device.told(&loaded).join("; ");
+        let has_key = is_mistaken && text != "[broken";
+        assert_eq!(told.contains("in effect: the window never opens"), has_key, "{told}");
+        assert_eq!(device.reload(&loaded), loaded);
+
+        device.write(MAIN, good);
+        let mended = device.reload(&loaded);
+        assert!(!mended.settings.window.is_mistaken && mended.settings.window.is_set(), "{text}");
+        device.write(MAIN, &format!("{text}\n"));
+        let window = &device.reload(&mended).settings.window;
+        assert!(!window.is_mistaken, "{text}");
+        assert!(!is_mistaken || *window == mended.settings.window, "{text}: {window:?}");
+    }
+}
+
 #[test]
 fn no_content_of_a_file_is_a_panic_or_endless() {
     let garbage: Vec<String> = (0..400_u32).map(|n| format!("k{n} = {n}")).collect();
