@@ -415,6 +415,8 @@ fn by(by: &str, why: &str) -> String {
     match (by, why) {
         ("", "") => String::new(),
         (by, "") => format!(" (by {by})"),
+        // The host, or the cluster.
+        ("", why) => format!(" ({why})"),
         (by, why) => format!(" (by {by}: {why})"),
     }
 }

@@ -490,6 +490,7 @@ fn with_window(state: WindowState, reason: &str) -> StatusView {
         operation: Some(Operation::Reboot),
         counter: 8,
         source: Source::Host,
+        reason: "reboot-required: libc6".into(),
         state: DeviceOpState::Deferred,
         blocked_by: format!("{reason}; `ebb reboot --now` does not wait for it"),
         window: Some(WindowStatus {
@@ -621,6 +622,8 @@ fn the_window_is_said_once() {
     let mut closed = with_window(WindowState::Closed, "outside the window");
     let count = |seen: &StatusView| screen_of(seen, None, 200).0.matches("outside the window").count();
     assert_eq!(count(&closed), 1);
+    let text = screen_of(&closed, None, 200).0;
+    assert!(text.contains("Operation: reboot 8 (reboot-required: libc6) is held back: outside"), "{text}");
     closed.device_op.as_mut().unwrap().blocked_by.clear();
     assert_eq!(count(&closed), 1);
 }
