@@ -4,7 +4,7 @@
 //! exist is the one an hour later, and of a time that comes twice the first one counts (RFC 5545, as in calendars).
 
 use jiff::civil::{Date, Time};
-use jiff::tz::TimeZone;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
 use pubsub::{Persistence, Root, TopicKey};
 use schemas::{GoTime, NodeDrainReport, WindowState, WindowStatus, agent};
@@ -126,7 +126,8 @@ fn look(settings: &WindowSettings, wall: Timestamp) -> Result<Look, String> {
     if is_unset(wall) {
         return Err(format!("this device's clock is not set ({wall})"));
     }
-    let zone = TimeZone::get(zone).map_err(|_| format!("this device knows no time zone `{zone}`"))?;
+    let zone =
+        zone_in(jiff::tz::db(), zone).ok_or_else(|| format!("this device knows no time zone `{zone}`"))?;
     let at = |date: Date, time| zone.to_ambiguous_zoned(date.to_datetime(time)).compatible();
     let mut closes_now = None;
     let yesterday = zone.to_datetime(wall).date().yesterday();
@@ -158,6 +159,12 @@ fn look(settings: &WindowSettings, wall: Timestamp) -> Result<Look, String> {
     } else {
         format!("it is shorter than window.lead ({})", show_duration(*lead))
     })
+}
+
+/// The zone of this name in the system's database; otherwise in the one that this program was built with, because a
+/// system may leave out names that others still use (Debian has them in a package of their own, tzdata-legacy).
+fn zone_in(system: &TimeZoneDatabase, name: &str) -> Option<TimeZone> {
+    system.get(name).or_else(|_| TimeZoneDatabase::bundled().get(name)).ok()
 }
 
 /// The window in short, such as `sat, sun 02:00 to 04:00 Europe/Berlin`.

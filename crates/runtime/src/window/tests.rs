@@ -110,6 +110,14 @@ fn when_it_is_open() {
     }
 }
 
+#[test]
+fn a_zone_that_the_system_lacks_is_one_of_the_program() {
+    let system = TimeZoneDatabase::none();
+    for (name, is_known) in [("US/Eastern", true), ("Europe/Berlin", true), ("Europe/Atlantis", false)] {
+        assert_eq!(zone_in(&system, name).is_some(), is_known, "{name}");
+    }
+}
+
 /// From minute to minute it is what it says: it opens and closes at no other time.
 #[test]
 fn it_changes_when_it_says() {
