@@ -9,7 +9,7 @@ use device_op::operation_files::OperationFiles;
 use kubectl_ebb::interrupts::{Interrupt, Interrupts};
 use kubectl_ebb::screen;
 use pubsub::{PathWatch, Persistence, Root, TopicKey, read_item};
-use runtime::peers;
+use runtime::{boot, peers};
 use schemas::{Agent, CommandLine, CommandState, DeviceActionState, NodeDrainReport, Operation, agent};
 use tokio::time::{Instant, sleep};
 
@@ -24,15 +24,15 @@ enum Progress {
     Waits(String),
     /// nodeagent has it.
     HandedOver,
-    /// The device goes down now.
-    GoesDown,
+    /// The device goes down now. Not for this command: then the text says what for.
+    GoesDown(String),
     Done,
     /// It is over, and was not carried out; or it is tried again later.
     Not(String),
 }
 
-/// Follows the command, and prints each step on stderr. Exit code 0 if the device goes down or the operation is done, 130
-/// after Ctrl-C. `limit` zero is none. The command stays active whatever ends the waiting.
+/// Follows the command, and prints each step on stderr. Exit code 0 if the device goes down, by whatever operation, or this
+/// one is done; 130 after Ctrl-C. `limit` zero is none. The command stays active whatever ends the waiting.
 ///
 /// # Errors
 /// The command failed, was taken back or replaced; the time is over.
@@ -45,6 +45,7 @@ pub(super) async fn follow(
     document: &Document<'_>,
 ) -> anyhow::Result<ExitCode> {
     let (source, operation) = kind;
+    let boot_id = boot::boot_id(root)?;
     let mut interrupts = Interrupts::watch().context("cannot watch signals")?;
     let report = root.folder::<NodeDrainReport>(agent::ZEDKUBE, Persistence::Volatile);
     let mut watch = PathWatch::new(OperationFiles::folders(root, source).into_iter().chain([report]));
@@ -52,9 +53,10 @@ pub(super) async fn follow(
     let (mut said, mut phase) = (String::new(), String::new());
     let mut interrupted: Option<Interrupt> = None;
     loop {
-        let text = match OperationFiles::read(root, kind).map(|files| progress(&files, kind, counter)) {
-            Ok(Progress::GoesDown) => {
-                place.answer(&format!("{operation} {counter}: the device goes down now"), document)?;
+        let files = OperationFiles::read(root, kind);
+        let text = match files.map(|files| progress(&files, kind, counter, &boot_id)) {
+            Ok(Progress::GoesDown(what)) => {
+                place.answer(&format!("{operation} {counter}: the device goes down now{what}"), document)?;
                 return Ok(ExitCode::SUCCESS);
             }
             Ok(Progress::Done) => {
@@ -98,12 +100,25 @@ async fn until(end: Option<Instant>) {
     }
 }
 
-fn progress(files: &OperationFiles, kind: Kind, counter: u32) -> Progress {
+/// What nodeagent takes the device down for, if it does so now; empty if that is this command. A shutdown only stops the
+/// applications, and a dry run nothing at all.
+fn goes_down_for(files: &OperationFiles, kind: Kind, counter: u32, boot_id: &str) -> Option<String> {
+    let action = &files.action;
+    let operation = action.command.filter(|operation| *operation != Operation::Shutdown)?;
+    let words = if files.is(DeviceActionState::Acting, kind, counter) {
+        String::new()
+    } else if action.content_tree_uuid.is_empty() {
+        format!(" for {operation} {} of {}", action.counter, action.source)
+    } else {
+        format!(" for the {operation} into image {}", action.content_tree_uuid)
+    };
+    action.takes_down(boot_id).then_some(words)
+}
+
+fn progress(files: &OperationFiles, kind: Kind, counter: u32, boot_id: &str) -> Progress {
     let (source, operation) = kind;
-    // A shutdown stops the applications, and a dry run nothing at all: both are over when they are done.
-    let goes_down = operation != Operation::Shutdown && !files.action.is_dry_run();
-    if goes_down && files.is(DeviceActionState::Acting, kind, counter) {
-        return Progress::GoesDown;
+    if let Some(what) = goes_down_for(files, kind, counter, boot_id) {
+        return Progress::GoesDown(what);
     }
     let line = files.shown.commands.iter().find(|line| (line.source, line.operation) == (source, operation));
     let Some(CommandLine { state, reason, .. }) = line.filter(|line| line.counter == counter) else {
@@ -128,6 +143,8 @@ mod tests {
     use schemas::{DeviceAction, Source};
 
     use super::*;
+
+    const BOOT: &str = "boot-1";
 
     fn at(state: CommandState, counter: u32) -> OperationFiles {
         let line = CommandLine {
@@ -154,17 +171,44 @@ mod tests {
             (CommandState::Failed, Progress::Not(why())),
             (CommandState::Recorded, Progress::Not(why())),
         ] {
-            assert_eq!(progress(&at(state, 7), kind, 7), expected);
+            assert_eq!(progress(&at(state, 7), kind, 7, BOOT), expected);
         }
-        let replaced = progress(&at(CommandState::Waiting, 8), kind, 7);
+        let replaced = progress(&at(CommandState::Waiting, 8), kind, 7, BOOT);
         assert!(matches!(&replaced, Progress::Not(why) if why.contains("taken its place")), "{replaced:?}");
+    }
 
-        let mut files = at(CommandState::HandedOver, 7);
-        let (command, state) = (Some(Operation::Reboot), DeviceActionState::Acting);
-        files.action =
-            DeviceAction { command, counter: 7, source: Source::Person, state, ..DeviceAction::default() };
-        assert_eq!(progress(&files, kind, 7), Progress::GoesDown);
-        files.action.means = Some(vec![DeviceAction::DRY_RUN.to_owned()]);
-        assert_eq!(progress(&files, kind, 7), Progress::HandedOver);
+    /// The device ends the wait with itself, so that the answer has to come before, whoever takes it down.
+    #[test]
+    fn whoever_takes_the_device_down_ends_the_wait() {
+        use Operation::{Poweroff, Reboot, Shutdown};
+        use Source::{Host, Person};
+        let down = |what: &str| Progress::GoesDown(what.to_owned());
+        let waits = || Progress::Waits("why".to_owned());
+        let acting = DeviceActionState::Acting;
+        for (source, command, counter, image, state, boot_id, expected) in [
+            (Person, Reboot, 7, "", acting, BOOT, down("")),
+            (Person, Reboot, 6, "", acting, BOOT, down(" for reboot 6 of person")),
+            (Host, Reboot, 7, "", acting, BOOT, down(" for reboot 7 of host")),
+            (Host, Poweroff, 3, "", acting, BOOT, down(" for poweroff 3 of host")),
+            (Host, Reboot, 0, "a", acting, BOOT, down(" for the reboot into image a")),
+            (Host, Shutdown, 3, "", acting, BOOT, waits()),
+            (Host, Reboot, 7, "", acting, "an earlier boot", waits()),
+            (Host, Reboot, 7, "", DeviceActionState::Taken, BOOT, waits()),
+        ] {
+            let mut files = at(CommandState::Waiting, 7);
+            files.action = DeviceAction {
+                command: Some(command),
+                counter,
+                source,
+                content_tree_uuid: image.to_owned(),
+                state,
+                boot_id: boot_id.to_owned(),
+                ..DeviceAction::default()
+            };
+            let name = format!("{command} {counter} of {source} {boot_id}");
+            assert_eq!(progress(&files, (Person, Reboot), 7, BOOT), expected, "{name}");
+            files.action.means = Some(vec![DeviceAction::DRY_RUN.to_owned()]);
+            assert_eq!(progress(&files, (Person, Reboot), 7, BOOT), waits(), "dry run: {name}");
+        }
     }
 }

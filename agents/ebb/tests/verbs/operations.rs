@@ -405,6 +405,7 @@ async fn a_person_can_wait_until_the_device_goes_down() -> Result<()> {
         counter: 4,
         source: Source::Person,
         state: DeviceActionState::Acting,
+        boot_id: runtime::boot::boot_id(&device.root)?,
         ..DeviceAction::default()
     };
     device.publish(agent::NODEAGENT, "global", &action)?;
