@@ -25,14 +25,14 @@ const SEARCHED_DAYS: usize = 15;
 /// Limit in bytes for the window in words.
 const MOST_WORDS: usize = 512;
 
+/// Earliest time that a clock can show that was set, in seconds of Unix time: 2026-01-01. A device without a clock of its
+/// own begins in 1970, or at the time at which its image was built.
+const EARLIEST: i64 = 1_767_225_600;
+
 /// True if this time can only be that of a clock that was never set.
 pub fn is_unset(wall: Timestamp) -> bool {
     wall.as_second() < EARLIEST
 }
-
-/// A clock that shows an earlier time was never set: 2026-01-01, in seconds of Unix time. A device without a clock of its
-/// own begins in 1970, or at the time at which its image was built.
-const EARLIEST: i64 = 1_767_225_600;
 
 /// The window at this time of the wall clock; None if none is set.
 pub fn window(settings: &WindowSettings, wall: Timestamp) -> Option<WindowStatus> {
@@ -76,19 +76,19 @@ fn status(settings: &WindowSettings, wall: Timestamp) -> WindowStatus {
             format!("{}: a drain may begin until {}", words(settings), hour(&until)),
         ),
         Ok(Look::Closed { closes, opens }) => {
-            let lead = || show_duration(settings.lead);
-            let now = closes.map_or_else(
-                || format!("outside the window ({})", words(settings)),
+            let (words, next) = (words(settings), hour(&opens));
+            let reason = closes.map_or_else(
+                || format!("outside the window ({words}): it opens at {next}"),
                 |closes| {
+                    let closes = hour(&closes);
+                    let lead = show_duration(settings.lead);
                     format!(
-                        "the window ({}) closes at {}, too soon for a drain (window.lead {})",
-                        words(settings),
-                        hour(&closes),
-                        lead()
+                        "the window ({words}) closes at {closes}, too soon for a drain (window.lead {lead}): it opens \
+                         again at {next}"
                     )
                 },
             );
-            with(WindowState::Closed, Some(&opens), format!("{now}: it opens at {}", hour(&opens)))
+            with(WindowState::Closed, Some(&opens), reason)
         }
         Err(why) if settings.is_mistaken => {
             with(WindowState::Never, None, format!("the window never opens: {why}"))
@@ -172,7 +172,11 @@ fn words(settings: &WindowSettings) -> String {
     let time =
         |time: Option<Time>| time.map_or_else(|| "?".to_owned(), |time| time.strftime("%R").to_string());
     let days: Vec<&str> = settings.days.iter().map(|day| day.name()).collect();
-    let days = if days.len() == 7 { "daily".to_owned() } else { days.join(", ") };
+    let days = match days.len() {
+        0 => "no day,".to_owned(),
+        7 => "daily".to_owned(),
+        _ => days.join(", "),
+    };
     format!("{days} {} to {} {}", time(settings.from), time(settings.to), settings.zone)
 }
 

@@ -144,7 +144,7 @@ struct Layering<'a> {
     /// The rules of all layers count, so they are kept apart from the settings, of which the last value counts.
     rules: RuleList,
     problems: Vec<Problem>,
-    has_bad_window: bool,
+    is_window_mistaken: bool,
 }
 
 impl<'a> Layering<'a> {
@@ -163,7 +163,7 @@ impl<'a> Layering<'a> {
             origins: BTreeMap::new(),
             rules: RuleList::default(),
             problems: Vec::new(),
-            has_bad_window: false,
+            is_window_mistaken: false,
         }
     }
 
@@ -267,7 +267,7 @@ impl<'a> Layering<'a> {
     fn complain(&mut self, problems: impl IntoIterator<Item = Problem>) {
         for problem in problems {
             // A whole file has no key.
-            self.has_bad_window |= problem.key.is_empty() || problem.key.starts_with(WINDOW);
+            self.is_window_mistaken |= problem.key.is_empty() || problem.key.starts_with(WINDOW);
             if self.problems.len() < MOST_PROBLEMS {
                 self.problems.push(problem);
             }
@@ -278,7 +278,7 @@ impl<'a> Layering<'a> {
     fn window_despite_mistakes(&self) -> Option<WindowSettings> {
         let before = self.before.as_ref().map(|before| before.loaded.settings.window.clone());
         let unknown = || WindowSettings { is_mistaken: true, ..self.settings.window.clone() };
-        self.has_bad_window.then(|| before.unwrap_or_else(unknown))
+        self.is_window_mistaken.then(|| before.unwrap_or_else(unknown))
     }
 
     /// After a bad value: the value from before the change; at a first start the safe word, or the layer below.

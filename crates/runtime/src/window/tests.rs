@@ -165,12 +165,12 @@ fn what_it_says() {
             night.clone(),
             "2026-11-29T02:45:00Z",
             "the window (sat, sun 02:00 to 04:00 Europe/Berlin) closes at Sun 2026-11-29 04:00 (2026-11-29T03:00Z), too soon \
-             for a drain (window.lead 30m): it opens at Sat 2026-12-05 02:00 (2026-12-05T01:00Z)",
+             for a drain (window.lead 30m): it opens again at Sat 2026-12-05 02:00 (2026-12-05T01:00Z)",
         ),
         (
             never(|settings| settings.days.clear()),
             "2026-11-29T02:45:00Z",
-            "the window ( 02:00 to 04:00 Europe/Berlin) never opens: window.days is empty",
+            "the window (no day, 02:00 to 04:00 Europe/Berlin) never opens: window.days is empty",
         ),
         (
             never(|settings| settings.lead = Duration::from_hours(3)),
