@@ -28,7 +28,7 @@ enum Progress {
     GoesDown(String),
     Done,
     /// It is over, and was not carried out; or it is tried again later.
-    Not(String),
+    NotCarriedOut(String),
 }
 
 /// Follows the command, and prints each step on stderr. Exit code 0 if the device goes down, by whatever operation, or this
@@ -63,7 +63,7 @@ pub(super) async fn follow(
                 place.answer(&format!("{operation} {counter} is done"), document)?;
                 return Ok(ExitCode::SUCCESS);
             }
-            Ok(Progress::Not(why)) => bail!("{operation} {counter} is not carried out: {why}"),
+            Ok(Progress::NotCarriedOut(why)) => bail!("{operation} {counter} is not carried out: {why}"),
             Ok(Progress::Waits(why)) => why,
             Ok(Progress::HandedOver) => "the node may go down: nodeagent prepares it".to_owned(),
             Err(refusal) => refusal.to_string(),
@@ -126,15 +126,15 @@ fn progress(files: &OperationFiles, kind: Kind, counter: u32, boot_id: &str) -> 
         return if files.has_accepted(kind, counter) {
             Progress::Waits("device-op has taken it".to_owned())
         } else {
-            Progress::Not("another command has taken its place (`ebb commands`)".to_owned())
+            Progress::NotCarriedOut("another command has taken its place (`ebb commands`)".to_owned())
         };
     };
     match state {
         CommandState::Waiting => Progress::Waits(reason.clone()),
         CommandState::HandedOver => Progress::HandedOver,
         CommandState::Done => Progress::Done,
-        CommandState::TakenBack => Progress::Not("it was taken back".to_owned()),
-        CommandState::Failed | CommandState::Recorded => Progress::Not(reason.clone()),
+        CommandState::TakenBack => Progress::NotCarriedOut("it was taken back".to_owned()),
+        CommandState::Failed | CommandState::Recorded => Progress::NotCarriedOut(reason.clone()),
     }
 }
 
@@ -167,14 +167,17 @@ mod tests {
             (CommandState::Waiting, Progress::Waits(why())),
             (CommandState::HandedOver, Progress::HandedOver),
             (CommandState::Done, Progress::Done),
-            (CommandState::TakenBack, Progress::Not("it was taken back".to_owned())),
-            (CommandState::Failed, Progress::Not(why())),
-            (CommandState::Recorded, Progress::Not(why())),
+            (CommandState::TakenBack, Progress::NotCarriedOut("it was taken back".to_owned())),
+            (CommandState::Failed, Progress::NotCarriedOut(why())),
+            (CommandState::Recorded, Progress::NotCarriedOut(why())),
         ] {
             assert_eq!(progress(&at(state, 7), kind, 7, BOOT), expected);
         }
         let replaced = progress(&at(CommandState::Waiting, 8), kind, 7, BOOT);
-        assert!(matches!(&replaced, Progress::Not(why) if why.contains("taken its place")), "{replaced:?}");
+        assert!(
+            matches!(&replaced, Progress::NotCarriedOut(why) if why.contains("taken its place")),
+            "{replaced:?}"
+        );
     }
 
     /// The device ends the wait with itself, so that the answer has to come before, whoever takes it down.
