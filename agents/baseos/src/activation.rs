@@ -380,8 +380,8 @@ fn forget_unwanted(next: &mut State, facts: &Facts) {
 fn is_request_superfluous(next: &State, facts: &Facts, policy: Policy) -> bool {
     match next.phase {
         Phase::Idle | Phase::Failed => facts.drain.own.is_some() && may_withdraw(next, facts),
-        // A freeze may last long, the window may be closed, and a device without means to reboot may never get one: the node is not kept empty
-        // for that.
+        // A freeze may last long, the window may be closed, and a device without means to reboot may never get one: the
+        // node is not kept empty for that.
         Phase::Deferred => {
             // A dry run needs no means: its request would be published again at once.
             let is_futile = |config: BaseOsConfig| {
