@@ -21,4 +21,4 @@ pub use bad_inputs::{DEVICE_ACTION, Holder, Promise, Row, WRONG_ACTIONS, check_b
 pub use device::{TOO_LONG, TestDevice, until};
 pub use log::CapturedLog;
 pub use random::{CommonEvent, any_common_event, explored, play_common_event};
-pub use sim::{SimAgent, SimFaults, SimLoop, SimRecord, SimWrite, SimZedkube, Transition};
+pub use sim::{SimAgent, SimFaults, SimLoop, SimRecord, SimWrite, SimZedkube, Transition, window};

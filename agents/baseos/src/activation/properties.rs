@@ -4,10 +4,10 @@ use std::path::Path;
 
 use diagram::check_diagram;
 use proptest::prelude::*;
-use runtime::testing::{CommonEvent, SimAgent, any_common_event, explored, play_common_event};
+use runtime::testing::{CommonEvent, SimAgent, any_common_event, explored, play_common_event, window};
 use schemas::{BaseOsHoldState, DeviceActionState, DrainStatus, Source, SwState};
 
-use super::sim::{A, B, Plan, RETRY_MS, Sim, config, version_of, window};
+use super::sim::{A, B, Plan, RETRY_MS, Sim, config, version_of};
 use super::*;
 use crate::facts::{Content, Running};
 

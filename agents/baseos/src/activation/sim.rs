@@ -11,7 +11,7 @@ use runtime::settings::Retry;
 use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube};
 use schemas::{
     BaseOsHold, BaseOsHoldState, BaseOsStatus, DeviceAction, DeviceActionState, DrainRequester, DrainStatus,
-    GoTime, Member, Operation, Source, WindowState, WindowStatus,
+    Member, Operation, Source, WindowStatus,
 };
 
 use super::*;
@@ -74,14 +74,6 @@ pub(super) enum Plan {
 /// The UUIDs of two images.
 pub(super) const A: &str = "aaaaaaaa-9dad-11d1-80b4-000000000001";
 pub(super) const B: &str = "bbbbbbbb-9dad-11d1-80b4-000000000002";
-
-/// A window that is open or closed for the cluster and the host.
-pub(super) fn window(is_open: bool) -> WindowStatus {
-    let (state, reason) =
-        if is_open { (WindowState::Open, "") } else { (WindowState::Closed, "outside the window") };
-    let sources = [Source::Cluster, Source::Host].into();
-    WindowStatus { state, changes_at: GoTime::ZERO, sources, reason: reason.to_owned() }
-}
 
 /// The letter of an image.
 pub(super) fn short(uuid: &str) -> &str {

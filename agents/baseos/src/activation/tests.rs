@@ -2,13 +2,13 @@
 
 use runtime::agent_state::NOT_TAKEN_LIMIT_MS;
 use runtime::settings::Retry;
-use runtime::testing::SimAgent;
+use runtime::testing::{SimAgent, window};
 use schemas::{
     ActedCommand, BaseOsHold, BaseOsHoldState, BaseOsStatus, CommandState, DeviceAction, DeviceActionState,
     DrainStatus, ImageLine, Member, Source, SwState,
 };
 
-use super::sim::{A, B, RETRY_MS, Sim, TIMEOUT_MS, config, short, version_of, window};
+use super::sim::{A, B, RETRY_MS, Sim, TIMEOUT_MS, config, short, version_of};
 use super::*;
 use crate::facts::{Content, Running};
 

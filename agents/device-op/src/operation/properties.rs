@@ -5,10 +5,10 @@ use std::path::Path;
 use diagram::check_diagram;
 use proptest::prelude::*;
 use runtime::freeze::Freeze;
-use runtime::testing::{CommonEvent, any_common_event, explored, play_common_event};
+use runtime::testing::{CommonEvent, any_common_event, explored, play_common_event, window};
 use schemas::{DrainStatus, Operation, Source};
 
-use super::sim::{Plan, RETRY_MS, Sim, window};
+use super::sim::{Plan, RETRY_MS, Sim};
 use crate::facts::{Commanded, Kind};
 
 #[derive(Clone, Debug)]

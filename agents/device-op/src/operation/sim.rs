@@ -12,7 +12,7 @@ use runtime::settings::Retry;
 use runtime::testing::{SimAgent, SimLoop, SimRecord, SimWrite, SimZedkube};
 use schemas::{
     ActionRecord, DeviceAction, DeviceActionState, DeviceOpStatus, DeviceOpsCmd, DrainRequester, DrainStatus,
-    GoTime, Operation, Source, WindowState, WindowStatus,
+    GoTime, Operation, Source, WindowStatus,
 };
 
 use super::*;
@@ -413,14 +413,6 @@ pub(super) enum Plan {
     Look,
     Take(Accepted),
     Act,
-}
-
-/// A window that is open or closed for the cluster and the host.
-pub(super) fn window(is_open: bool) -> WindowStatus {
-    let (state, reason) =
-        if is_open { (WindowState::Open, "") } else { (WindowState::Closed, "outside the window") };
-    let sources = [Source::Cluster, Source::Host].into();
-    WindowStatus { state, changes_at: GoTime::ZERO, sources, reason: reason.to_owned() }
 }
 
 /// The kind of the controller's command for this operation.

@@ -6,7 +6,8 @@ use std::fmt::Debug;
 use std::ops::DerefMut;
 
 use schemas::{
-    DrainRequester, DrainStatus, GateFacts, GoTime, Member, OnTimeout, Verdict, ZedkubeSeen, gate,
+    DrainRequester, DrainStatus, GateFacts, GoTime, Member, OnTimeout, Source, Verdict, WindowState,
+    WindowStatus, ZedkubeSeen, gate,
 };
 
 use crate::clock::Moment;
@@ -15,6 +16,14 @@ use crate::requester::{Gate, GateReading, Listen, OwnRequest};
 
 /// A change of phase: from and to.
 pub type Transition = (String, String);
+
+/// A window that is open or closed for the cluster and the host.
+pub fn window(is_open: bool) -> WindowStatus {
+    let (state, reason) =
+        if is_open { (WindowState::Open, "") } else { (WindowState::Closed, "outside the window") };
+    let sources = [Source::Cluster, Source::Host].into();
+    WindowStatus { state, changes_at: GoTime::ZERO, sources, reason: reason.to_owned() }
+}
 
 /// zedkube as the gate sees it, and the file of the request. `C` is the purpose of a request.
 #[derive(Clone, Debug)]

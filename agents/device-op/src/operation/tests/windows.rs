@@ -1,11 +1,11 @@
 //! Tests with a maintenance window: what has to wait for it does not begin outside, and what has begun goes on.
 
-use runtime::testing::SimAgent;
+use runtime::testing::{SimAgent, window};
 use schemas::CommandState::{Done, Failed, Waiting};
 use schemas::{DeviceActionState, DeviceOpState, DeviceOpsCmd, DrainStatus, Operation, Source};
 
 use crate::facts::Commanded;
-use crate::operation::sim::{RETRY_MS, Sim, said, window};
+use crate::operation::sim::{RETRY_MS, Sim, said};
 use crate::operation::*;
 
 use Operation::Reboot;
