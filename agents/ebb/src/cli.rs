@@ -45,9 +45,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Show what is wrong with this node, what to type, and how far its drain is
     ///
-    /// Exit codes: 0 idle or drained; 1 the files do not tell (an agent does not run, a file is refused); 3 in progress;
-    /// 4 no right to read the files; 5 something holds the drain up, or would hold the next one up; 6 failed; 7 the device
-    /// goes down without a drain, or will.
+    /// Exit codes: 0 idle, drained, or only waiting for the maintenance window; 1 the files do not tell (an agent does
+    /// not run, a file is refused); 3 in progress; 4 no right to read the files; 5 something holds the drain up, or would
+    /// hold the next one up; 6 failed; 7 the device goes down without a drain, or will.
     Status(StatusArguments),
     /// Show what a drain of nodes, or of this device's node, would do now and what would block it; changes nothing
     #[command(args_override_self = true)]

@@ -6,7 +6,8 @@ use runtime::liveness::{ENDED_AFTER, HANGS_AFTER};
 use schemas::agent::shown;
 use schemas::{
     BaseOsHold, BaseOsHoldState, Blocker, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus,
-    HeldBy, NodeDrainReport, Operation, Outcome, PreflightProblem, Source, WindowState, age, agent,
+    HeldBy, NodeDrainReport, Operation, Outcome, PreflightProblem, Source, WindowState, WindowStatus, age,
+    agent,
 };
 
 use super::times::Clock;
@@ -20,7 +21,7 @@ const MOST: usize = 3;
 /// What `ebb status` says with its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Idle or drained.
+    /// Idle or drained, or all that waits only waits for the maintenance window to open.
     Fine = 0,
     /// The files do not tell: an agent does not run or hangs, or a file is refused.
     Unknown = 1,
@@ -112,12 +113,22 @@ fn in_progress(seen: &StatusView) -> bool {
         DeviceActionState::Taken | DeviceActionState::Acting => true,
         DeviceActionState::Idle | DeviceActionState::Done | DeviceActionState::Failed => false,
     });
-    let waits = seen.device_op.as_ref().is_some_and(|status| status.state == DeviceOpState::Deferred);
-    let image = seen.base_os.as_ref().is_some_and(|hold| match hold.state {
-        BaseOsHoldState::Deferred | BaseOsHoldState::Activating => true,
-        BaseOsHoldState::Idle | BaseOsHoldState::Activated | BaseOsHoldState::Failed => false,
-    });
-    drains || returns || acts || waits || image
+    let activates = seen.base_os.as_ref().is_some_and(|hold| hold.state == BaseOsHoldState::Activating);
+    // Until the window opens, perhaps for a week, nothing happens.
+    let closed = window(seen).filter(|window| window.state == WindowState::Closed);
+    let waits = waiting(seen).any(|why| closed.is_none_or(|window| !why.starts_with(&window.reason)));
+    drains || returns || acts || activates || waits
+}
+
+fn window(seen: &StatusView) -> Option<&WindowStatus> {
+    seen.device_op.as_ref()?.window.as_ref()
+}
+
+/// Why the next operation waits, and the next image.
+fn waiting(seen: &StatusView) -> impl Iterator<Item = &str> {
+    let op = seen.device_op.iter().filter(|status| status.state == DeviceOpState::Deferred);
+    let image = seen.base_os.iter().filter(|hold| hold.state == BaseOsHoldState::Deferred);
+    op.map(|status| status.blocked_by.as_str()).chain(image.map(|hold| hold.blocked_by.as_str()))
 }
 
 /// An operation, or an image, that will not wait for zedkube much longer.
@@ -336,9 +347,8 @@ fn frozen(seen: &StatusView) -> Option<Trouble> {
 
 /// A window that never opens holds commands for good, also those of tomorrow.
 fn no_window(seen: &StatusView) -> Option<Trouble> {
-    let status = seen.device_op.as_ref()?;
-    let window = status.window.as_ref().filter(|window| window.state == WindowState::Never)?;
-    let waits = status.state == DeviceOpState::Deferred && status.blocked_by.starts_with(&window.reason);
+    let window = window(seen).filter(|window| window.state == WindowState::Never)?;
+    let waits = waiting(seen).any(|why| why.starts_with(&window.reason));
     let code = if waits { Code::Blocked } else { Code::Fine };
     let sources: Vec<&str> = window.sources.iter().map(|source| source.name()).collect();
     let text = format!("COMMANDS OF {} DO NOT BEGIN: {}", sources.join(", "), window.reason);

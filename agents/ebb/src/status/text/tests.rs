@@ -476,6 +476,13 @@ fn settings() -> Vec<Situation> {
         ),
         ("commands are frozen", frozen),
         (
+            "a reboot waits for the window",
+            with_window(
+                WindowState::Closed,
+                "outside the window (sat 02:00 to 04:00 UTC): it opens at Sat 2026-11-28 02:00 UTC",
+            ),
+        ),
+        (
             "the window never opens",
             with_window(WindowState::Never, "the window never opens: window.days is empty"),
         ),
@@ -615,6 +622,42 @@ fn every_status_has_words() {
     let texts: Vec<String> = DrainStatus::ALL.into_iter().map(|status| screen(&seen(status))).collect();
     let first_lines: Vec<&str> = texts.iter().filter_map(|text| text.lines().next()).collect();
     insta::assert_snapshot!(first_lines.join("\n"));
+}
+
+/// Nobody is needed while a command waits for a window that opens, perhaps for a week.
+#[test]
+fn the_exit_code_of_what_waits_for_the_window() {
+    use WindowState::{Closed, Never, Open};
+    const OUTSIDE: &str = "outside the window";
+    let gate = "the drain is not finished: Cordoned";
+    for (state, operation, image, expected) in [
+        (Closed, None, None, Code::Fine),
+        (Closed, Some(OUTSIDE), None, Code::Fine),
+        (Closed, None, Some(OUTSIDE), Code::Fine),
+        (Closed, Some(OUTSIDE), Some(OUTSIDE), Code::Fine),
+        (Closed, Some(gate), None, Code::InProgress),
+        (Closed, Some(OUTSIDE), Some(gate), Code::InProgress),
+        (Closed, Some(gate), Some(OUTSIDE), Code::InProgress),
+        (Open, Some(OUTSIDE), None, Code::InProgress),
+        (Never, None, None, Code::Fine),
+        (Never, Some(OUTSIDE), None, Code::Blocked),
+        (Never, None, Some(OUTSIDE), Code::Blocked),
+        (Never, Some(gate), None, Code::InProgress),
+    ] {
+        let mut seen = with_window(state, OUTSIDE);
+        let status = seen.device_op.as_mut().unwrap();
+        status.state = operation.map_or(DeviceOpState::Idle, |_| DeviceOpState::Deferred);
+        status.blocked_by = operation.unwrap_or_default().to_owned();
+        seen.base_os = image.map(|blocked_by| BaseOsHold {
+            state: BaseOsHoldState::Deferred,
+            blocked_by: blocked_by.to_owned(),
+            ..BaseOsHold::default()
+        });
+        assert_eq!(screen_of(&seen, None, 200).1, expected, "{state:?} {operation:?} {image:?}");
+    }
+    let mut draining = with_window(Closed, OUTSIDE);
+    draining.status = Some(NodeDrainStatus { status: DrainStatus::Cordoned, ..NodeDrainStatus::default() });
+    assert_eq!(screen_of(&draining, None, 200).1, Code::InProgress);
 }
 
 #[test]
