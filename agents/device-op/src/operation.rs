@@ -94,7 +94,7 @@ fn note_end(record: &mut OperationRecord, facts: &Facts) {
 fn take_facts(next: &mut State, facts: &Facts) {
     next.record.request = facts.drain.own;
     if facts.drain.own.is_none() {
-        (next.record.asked_for, next.record.attempt) = (None, None);
+        next.record.attempt = None;
     }
     if commands::take(&mut next.record, facts) {
         // A new command does not wait for the pause after a failure.
@@ -127,7 +127,10 @@ fn deferred(next: &mut State, judged: &Judged, facts: &Facts, now: Moment) -> Ve
     match gate.verdict {
         // This answers the request for an operation that is over or less far-reaching: a new request is needed. A
         // drain in progress, on the other hand, is joined.
-        Verdict::Proceed(_) if gate.is_answer() && next.record.asked_for != Some(current.operation) => {
+        Verdict::Proceed(_)
+            if gate.is_answer()
+                && next.record.attempt.is_none_or(|(_, operation)| operation != current.operation) =>
+        {
             publish(next, current, facts)
         }
         Verdict::Proceed(_) => {
@@ -176,7 +179,7 @@ fn not_taken(next: &mut State, current: Accepted, facts: &Facts, now: Moment) {
 /// Notes that nodeagent failed with the operation. While it was past the point of no return, zedkube kept its answer
 /// whatever came to the node: the next operation needs a new drain.
 fn nodeagent_failed(record: &mut OperationRecord, current: Accepted, error: String, now: Moment) {
-    record.asked_for = None;
+    record.attempt = None;
     fail(record, current, error, now);
 }
 
@@ -227,7 +230,7 @@ fn acting(next: &mut State, judged: &Judged, facts: &Facts, now: Moment) {
         Progress::Failed(error) => nodeagent_failed(&mut next.record, current, error, now),
         // nodeagent has lost its progress. It begins again, which needs a drain of now.
         Progress::Other => {
-            next.record.asked_for = None;
+            next.record.attempt = None;
             recall(next, &AfterRelease::Defer, facts);
         }
     }
@@ -293,7 +296,6 @@ fn publish(next: &mut State, current: Accepted, facts: &Facts) -> Vec<Effect> {
         return Vec::new();
     }
     record.request = Some(facts.drain.next);
-    record.asked_for = Some(current.operation);
     record.attempt = Some(current.kind());
     vec![Effect::Request { own: facts.drain.next, operation: current.operation }]
 }

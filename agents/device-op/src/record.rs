@@ -47,10 +47,8 @@ pub struct OperationRecord {
     pub is_done: bool,
     /// device-op's own drain request.
     pub request: Option<OwnRequest>,
-    /// The operation for which the drain was requested; None once that operation is over.
-    pub asked_for: Option<Operation>,
-    /// The command for which the drain was requested: a window that closes does not end what has begun. None without a
-    /// request.
+    /// The command for which the drain was requested: its answer serves this operation, and a window that closes does not
+    /// end what has begun. None without a request, and once the operation is over.
     pub attempt: Option<Kind>,
     /// The failure of the last attempt. While its command is the next one, a pause runs.
     pub failed: Option<Failure>,
@@ -260,7 +258,7 @@ impl OperationRecord {
             self.end(&accepted, Ended::TakenBack);
         }
         self.is_done = false;
-        self.asked_for = None;
+        self.attempt = None;
     }
 
     /// Marks the command that was handed over as done, and with it every waiting command with this operation.

@@ -41,6 +41,27 @@ fn from_command_to_hand_over() {
     assert!(sim.command.unwrap().1.contains("zedkube answered the request"));
 }
 
+/// An earlier version recorded the operation alone (`AskedFor`), and a later one the command beside it. Without that the
+/// drain, whose pods have left, is requested once more.
+#[test]
+fn a_drain_that_an_earlier_version_has_requested_goes_on() {
+    for (has_attempt, requests_made) in [(true, 1), (false, 2)] {
+        let mut sim = Sim::new();
+        sim.give(Reboot, 2);
+        let mut earlier = serde_json::to_value(&sim.record.disk).unwrap();
+        earlier["AskedFor"] = "reboot".into();
+        if !has_attempt {
+            earlier.as_object_mut().unwrap().remove("Attempt");
+        }
+        sim.record.write(serde_json::from_value(earlier).unwrap());
+        sim.restart();
+        sim.answer(DrainStatus::Complete);
+        sim.answer(DrainStatus::Complete);
+        assert_eq!(sim.zedkube.requests_made, requests_made, "{has_attempt}");
+        assert_eq!(sim.command.as_ref().unwrap().0, Reboot, "{has_attempt}");
+    }
+}
+
 #[test]
 fn a_device_that_is_no_member_asks_nobody() {
     let mut sim = Sim::new();
