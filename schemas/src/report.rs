@@ -266,6 +266,8 @@ pub struct RequestLine {
     pub outcome: Option<Outcome>,
     /// The person who forced the answer, and why; empty unless `Outcome` is Forced.
     pub by: String,
+    /// True if the request is kept over boots (`ebb request --keep`).
+    pub kept: bool,
 }
 
 /// One attempt that has ended.

@@ -1,13 +1,14 @@
 //! `ebb request`: asks zedkube to drain this node and to keep it drained, for maintenance of the machine.
 //!
-//! The verb writes topic NodeDrainRequest of agent `ebb`, which zedkube answers. `ebb cancel` withdraws it.
+//! The verb writes topic NodeDrainRequest of agent `ebb`, which zedkube answers: below `/run`, or with `--keep` below
+//! `/persist`, where it outlasts boots. `ebb cancel` withdraws it.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use pubsub::{Persistence, Publisher, Root, Subscription, TopicKey, read_item};
+use pubsub::{AgentLock, Persistence, Publisher, Root, Subscription, TopicKey, read_item};
 use runtime::peers;
 use runtime::requester::new_request;
 use schemas::{
@@ -28,6 +29,10 @@ pub(crate) struct RequestArguments {
     /// Reason, shown by `ebb status`
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
+    /// Keep the node drained over boots too, until `ebb cancel`: for work that needs a power cycle. Once it is drained it
+    /// holds up no other node; if the drain fails it stays cordoned. With a request that stands: keep that one
+    #[arg(long)]
+    keep: bool,
     /// Wait for the answer; exit code 1 if the drain fails
     #[arg(long)]
     wait: bool,
@@ -41,40 +46,66 @@ pub(crate) struct RequestArguments {
 struct Document<'a> {
     #[serde(flatten)]
     request: &'a NodeDrainRequest,
+    kept: bool,
     by: String,
+}
+
+/// A request of ours that stands.
+#[derive(Debug)]
+struct Standing {
+    request: NodeDrainRequest,
+    /// It is below `/persist`, and outlasts boots.
+    is_kept: bool,
+}
+
+/// Where the file of a request is.
+const fn persistence(is_kept: bool) -> Persistence {
+    if is_kept { Persistence::Persistent } else { Persistence::Volatile }
+}
+
+impl Standing {
+    /// Until when the node stays drained.
+    const fn lasting(&self) -> &'static str {
+        if self.is_kept {
+            "over boots too, until `ebb cancel`"
+        } else {
+            "until `ebb cancel` or the next boot"
+        }
+    }
 }
 
 /// Publishes the request; with `--wait` waits for the answer.
 pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
     let root = arguments.place.root()?;
     let context = arguments.reason.clone().unwrap_or_else(|| format!("ebb:{}", peers::user()));
-    let request = ask(&root, context)?;
+    let standing = ask(&root, context, arguments.keep)?;
+    let NodeDrainRequest { context, requested_at, .. } = &standing.request;
+    let kept = if standing.is_kept { ", kept over boots" } else { "" };
     journal(
         &root,
-        &format!(
-            "NodeDrainRequest published: {} for {}, {}",
-            request.context,
-            peers::user(),
-            request.requested_at
-        ),
+        &format!("NodeDrainRequest published: {context} for {}, {requested_at}{kept}", peers::user()),
     );
     if arguments.wait {
-        return kubectl_ebb::in_runtime(follow(&root, &request, &arguments.place));
+        return kubectl_ebb::in_runtime(follow(&root, &standing, &arguments.place));
     }
     let line = format!(
-        "drain requested ({}): zedkube drains this node and holds it drained until `ebb cancel` or the next boot, which \
-         give the node back; `ebb status` follows it",
-        request.context
+        "drain requested ({context}): zedkube drains this node and holds it drained {}, which gives the node back; `ebb \
+         status` follows it",
+        standing.lasting()
     );
-    arguments.place.answer(&line, &Document { request: &request, by: peers::user() })?;
+    arguments.place.answer(&line, &document(&standing))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Publishes the request.
+fn document(standing: &Standing) -> Document<'_> {
+    Document { request: &standing.request, kept: standing.is_kept, by: peers::user() }
+}
+
+/// Publishes the request. With `keep`, one that stands is kept from now on.
 ///
 /// # Errors
 /// zedkube does not run, or would not drain; a request is active already; the file cannot be written.
-fn ask(root: &Root, context: String) -> anyhow::Result<NodeDrainRequest> {
+fn ask(root: &Root, context: String, keep: bool) -> anyhow::Result<Standing> {
     peers::require(root, Agent::Zedkube)?;
     // A report that cannot be read is no obstacle: zedkube writes it again, and can be asked all the same.
     let report: Result<Option<NodeDrainReport>, _> =
@@ -85,23 +116,38 @@ fn ask(root: &Root, context: String) -> anyhow::Result<NodeDrainRequest> {
     }
     let lock = peers::speak_as(root, agent::EBB)?;
     let current = current(root)?;
-    if let Some(current) = &current {
-        refuse_current(current, report.as_ref())?;
-    }
-    let request = new_request(context, current.as_ref());
-    let mut requests = Publisher::open(root, agent::EBB, Persistence::Volatile, &lock)?;
+    let goes_on = current.as_ref().map_or(Ok(false), |current| goes_on(current, report.as_ref()))?;
+    let request = match current {
+        Some(current) if goes_on && keep && !current.is_kept => current.request,
+        Some(current) if goes_on => return Err(requested_already(&current, report.as_ref())),
+        last => new_request(context, last.as_ref().map(|last| &last.request)),
+    };
+    let mut requests = Publisher::open(root, agent::EBB, persistence(keep), &lock)?;
     requests.publish(&TopicKey::global(), &request)?;
-    Ok(request)
+    remove(root, &lock, persistence(!keep))?;
+    Ok(Standing { request, is_kept: keep })
+}
+
+/// Removes the file of a request of ours, if it is there.
+fn remove(root: &Root, lock: &AgentLock, persistence: Persistence) -> anyhow::Result<()> {
+    // Without the file a backup of it would come back for a moment.
+    if root.item::<NodeDrainRequest>(agent::EBB, persistence, &TopicKey::global()).exists() {
+        let mut requests: Publisher<NodeDrainRequest> = Publisher::open(root, agent::EBB, persistence, lock)?;
+        requests.unpublish(&TopicKey::global())?;
+    }
+    Ok(())
 }
 
 /// Our active request, if there is one.
 ///
 /// # Errors
-/// The file cannot be read.
-fn current(root: &Root) -> anyhow::Result<Option<NodeDrainRequest>> {
-    read_item(root, agent::EBB, Persistence::Volatile, &TopicKey::global()).context(
+/// A file cannot be read.
+fn current(root: &Root) -> anyhow::Result<Option<Standing>> {
+    let found = peers::request_of(root, agent::EBB).context(
         "cannot tell whether a drain is requested; remove that file: without it no drain is requested",
-    )
+    )?;
+    Ok(found
+        .map(|(request, persistence)| Standing { request, is_kept: persistence == Persistence::Persistent }))
 }
 
 /// Withdraws the request.
@@ -110,13 +156,13 @@ fn current(root: &Root) -> anyhow::Result<Option<NodeDrainRequest>> {
 /// No request is active, or it is not a person's; the file cannot be removed.
 pub(crate) fn withdraw(place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let root = place.root()?;
-    let Some(request) = current(&root)? else {
+    let Some(standing) = current(&root)? else {
         bail!(
             "no drain is requested from here; `ebb cancel reboot` (shutdown, poweroff, update) takes back a command, and \
              `ebb status` says who asks"
         );
     };
-    let NodeDrainRequest { requested_at, requested_by, context } = &request;
+    let NodeDrainRequest { requested_at, requested_by, context } = &standing.request;
     if *requested_by != DrainRequester::None {
         bail!(
             "the request in our folder is not a person's (RequestedBy {}); remove it by hand",
@@ -124,9 +170,9 @@ pub(crate) fn withdraw(place: &OperatorFlags) -> anyhow::Result<ExitCode> {
         );
     }
     let lock = peers::speak_as(&root, agent::EBB)?;
-    let mut requests: Publisher<NodeDrainRequest> =
-        Publisher::open(&root, agent::EBB, Persistence::Volatile, &lock)?;
-    requests.unpublish(&TopicKey::global())?;
+    // The kept one last: a command that is killed here must not leave the other one to count.
+    remove(&root, &lock, persistence(false))?;
+    remove(&root, &lock, persistence(true))?;
     journal(&root, &format!("NodeDrainRequest withdrawn: {context} of {requested_at} by {}", peers::user()));
     let follows = if peers::runs(&root, Agent::Zedkube) {
         "zedkube returns the node to service unless another drain is requested: see `ebb status`"
@@ -134,7 +180,7 @@ pub(crate) fn withdraw(place: &OperatorFlags) -> anyhow::Result<ExitCode> {
         "zedkube does not run, and returns the node to service when it starts"
     };
     let line = format!("the drain request ({context}) is withdrawn: {follows}");
-    place.answer(&line, &Document { request: &request, by: peers::user() })?;
+    place.answer(&line, &document(&standing))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -150,25 +196,36 @@ fn refuse_what_would_not_drain(report: &NodeDrainReport) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses if a request is active already. After a failed drain it is allowed: the new time makes it a new request.
-fn refuse_current(current: &NodeDrainRequest, report: Option<&NodeDrainReport>) -> anyhow::Result<()> {
-    let NodeDrainRequest { requested_at, requested_by, context } = current;
-    if *requested_by != DrainRequester::None {
+/// True if the request asks for a drain that has not failed. After a failed drain another one may be asked for: its time
+/// makes it a new request.
+///
+/// # Errors
+/// It is not a person's.
+fn goes_on(current: &Standing, report: Option<&NodeDrainReport>) -> anyhow::Result<bool> {
+    let requested_by = current.request.requested_by;
+    if requested_by != DrainRequester::None {
         bail!(
             "a file that is not a request of a person is in our folder (RequestedBy {}); remove it first",
             requested_by.code()
         );
     }
-    let line = report.and_then(|report| report.line_of(agent::EBB, *requested_at));
-    let answer = line.map(|line| line.answer).unwrap_or_default();
-    if answer.is_failed() {
-        return Ok(());
-    }
-    let answered = if answer == DrainStatus::Unknown { "not answered yet" } else { "answered COMPLETE" };
-    bail!(
-        "a drain is requested already ({context}, {requested_at}), {answered}; `ebb status` follows it, `ebb cancel` \
+    Ok(!answer_to(&current.request, report).is_failed())
+}
+
+fn answer_to(request: &NodeDrainRequest, report: Option<&NodeDrainReport>) -> DrainStatus {
+    let line = report.and_then(|report| report.line_of(agent::EBB, request.requested_at));
+    line.map(|line| line.answer).unwrap_or_default()
+}
+
+fn requested_already(current: &Standing, report: Option<&NodeDrainReport>) -> anyhow::Error {
+    let NodeDrainRequest { requested_at, context, .. } = &current.request;
+    let is_unanswered = answer_to(&current.request, report) == DrainStatus::Unknown;
+    let answered = if is_unanswered { "not answered yet" } else { "answered COMPLETE" };
+    let kept = if current.is_kept { ", kept over boots" } else { "" };
+    anyhow!(
+        "a drain is requested already ({context}, {requested_at}{kept}), {answered}; `ebb status` follows it, `ebb cancel` \
          withdraws it"
-    );
+    )
 }
 
 /// JSON form of the answer of `--wait`.
@@ -177,6 +234,7 @@ fn refuse_current(current: &NodeDrainRequest, report: Option<&NodeDrainReport>) 
 struct AnswerDocument<'a> {
     #[serde(flatten)]
     request: &'a NodeDrainRequest,
+    kept: bool,
     answer: DrainStatus,
     outcome: Option<Outcome>,
     reason: &'a str,
@@ -188,19 +246,20 @@ struct AnswerDocument<'a> {
 ///
 /// # Errors
 /// The drain failed, or the request was withdrawn or replaced.
-async fn follow(root: &Root, request: &NodeDrainRequest, place: &OperatorFlags) -> anyhow::Result<ExitCode> {
+async fn follow(root: &Root, standing: &Standing, place: &OperatorFlags) -> anyhow::Result<ExitCode> {
+    let request = &standing.request;
     let mut interrupts = Interrupts::watch().context("cannot watch signals")?;
     let mut reports: Subscription<NodeDrainReport> =
         Subscription::open(root, agent::ZEDKUBE, Persistence::Volatile);
     let mut requests: Subscription<NodeDrainRequest> =
-        Subscription::open(root, agent::EBB, Persistence::Volatile);
+        Subscription::open(root, agent::EBB, persistence(standing.is_kept));
     let key = TopicKey::global();
     let mut printed = String::new();
     loop {
         if let Some(report) = reports.get(&key) {
             let answer = report.line_of(agent::EBB, request.requested_at).map(|line| line.answer);
             if let Some(answer) = answer.filter(|answer| *answer != DrainStatus::Unknown) {
-                return print_answer(request, answer, report, place);
+                return print_answer(standing, answer, report, place);
             }
         }
         if requests.get(&key).map(|current| current.requested_at) != Some(request.requested_at) {
@@ -220,23 +279,31 @@ async fn follow(root: &Root, request: &NodeDrainRequest, place: &OperatorFlags) 
 }
 
 fn print_answer(
-    request: &NodeDrainRequest,
+    standing: &Standing,
     answer: DrainStatus,
     report: &NodeDrainReport,
     place: &OperatorFlags,
 ) -> anyhow::Result<ExitCode> {
     let NodeDrainReport { outcome, reason, hint, .. } = report;
-    let document = AnswerDocument { request, answer, outcome: *outcome, reason, hint };
+    let document = AnswerDocument {
+        request: &standing.request,
+        kept: standing.is_kept,
+        answer,
+        outcome: *outcome,
+        reason,
+        hint,
+    };
     if answer.is_failed() {
         place.answer(&format!("the drain failed ({}): {reason}", answer.constant()), &document)?;
         let hint = if hint.is_empty() { "`ebb status` says more" } else { hint };
+        let cordoned = if standing.is_kept { ", and stays cordoned until `ebb cancel`" } else { "" };
         bail!(
-            "this node is not drained; {hint}; `ebb request` tries again, `ebb cancel` withdraws the request"
+            "this node is not drained{cordoned}; {hint}; `ebb request` tries again, `ebb cancel` withdraws the request"
         );
     }
     let line = match outcome {
         Some(Outcome::Drained) => {
-            format!("this node is drained ({reason}), and stays drained until `ebb cancel` or the next boot")
+            format!("this node is drained ({reason}), and stays drained {}", standing.lasting())
         }
         Some(_) | None => format!("COMPLETE, but NOT drained: {reason}"),
     };

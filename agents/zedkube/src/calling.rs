@@ -61,6 +61,7 @@ mod tests {
                 Effect::Adopt { serial: 5, whose: Ownerless::Eves },
                 Event::Adopted { serial: 5, result: Ok(true) },
             ),
+            (Effect::MarkWithoutSlot { serial: 11 }, Event::MarkedWithoutSlot { serial: 11, result: Ok(()) }),
             (Effect::ReadSlots { serial: 6 }, Event::Slots { serial: 6, result: failed() }),
             (
                 Effect::WriteSlots { serial: 7, based_on: None, node: "n".into(), entry: None },

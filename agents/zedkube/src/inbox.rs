@@ -20,8 +20,9 @@ const LONGEST_CONTEXT: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Inbox {
     root: Root,
-    /// The folders of those who may request a drain.
-    folders: [Folder; DrainRequester::PUBLISHERS.len()],
+    /// The folders of those who may request a drain. The one below `/persist`, of requests that are kept over boots, comes
+    /// first.
+    folders: Vec<Folder>,
     cluster_config: Subscription<EdgeNodeClusterConfig>,
     /// EVE has published its config since this process began: from then on a missing item was deleted.
     has_seen_config: bool,
@@ -33,10 +34,12 @@ impl Inbox {
     /// Begins to watch. The present content can be read at once.
     pub(crate) fn open(root: &Root) -> Self {
         let persistence = Persistence::Volatile;
+        let kept = Folder::open(root, agent::EBB, DrainRequester::None, Persistence::Persistent);
+        let folders = DrainRequester::PUBLISHERS
+            .map(|(agent, requester)| Folder::open(root, agent, requester, persistence));
         let mut inbox = Self {
             root: root.clone(),
-            folders: DrainRequester::PUBLISHERS
-                .map(|(agent, requester)| Folder::open(root, agent, requester)),
+            folders: [kept].into_iter().chain(folders).collect(),
             cluster_config: Subscription::open(root, agent::ZEDAGENT, persistence),
             has_seen_config: false,
             node_info: Subscription::follow(root, agent::ZEDAGENT, persistence),
@@ -50,8 +53,10 @@ impl Inbox {
     /// cannot be read now, because it is half written or refused.
     pub(crate) fn go_on_from(&mut self, known: &[Request]) {
         for folder in &mut self.folders {
-            let known = known.iter().find(|request| request.publisher == folder.agent);
-            if folder.good.is_none() && folder.items.is_unread(&TopicKey::global()) {
+            let is_its =
+                |request: &&Request| request.publisher == folder.agent && request.kept == folder.is_kept();
+            let known = known.iter().find(is_its);
+            if folder.good.is_none() && folder.is_doubtful() {
                 folder.good = known.cloned();
             }
         }
@@ -77,9 +82,20 @@ impl Inbox {
         self.has_seen_config |= item.is_some_and(|config| config.initialized);
     }
 
-    /// The requests that exist now.
+    /// The requests that exist now. One that is kept over boots counts instead of the other one of its publisher.
     pub(crate) fn requests(&self) -> Vec<Request> {
-        self.folders.iter().filter_map(|folder| folder.good.clone()).collect()
+        let mut requests: Vec<Request> = Vec::new();
+        for request in self.folders.iter().filter_map(|folder| folder.good.clone()) {
+            if requests.iter().all(|known| known.publisher != request.publisher) {
+                requests.push(request);
+            }
+        }
+        requests
+    }
+
+    /// True if a file for a request that is kept over boots exists and has no request that is known.
+    pub(crate) fn may_be_kept(&self) -> bool {
+        self.folders.iter().any(|folder| folder.is_kept() && folder.good.is_none() && folder.is_doubtful())
     }
 
     /// Whether EVE's cluster config is valid; `Some(false)` also if it was there and was deleted. `None` if EVE says
@@ -150,18 +166,29 @@ struct Folder {
     root: Root,
     agent: &'static str,
     requester: DrainRequester,
+    persistence: Persistence,
     items: Subscription<NodeDrainRequest>,
     good: Option<Request>,
     refused: BTreeMap<TopicKey, Refusal>,
 }
 
 impl Folder {
-    fn open(root: &Root, agent: &'static str, requester: DrainRequester) -> Self {
-        let items = Subscription::open(root, agent, Persistence::Volatile);
-        let mut folder =
-            Self { root: root.clone(), agent, requester, items, good: None, refused: BTreeMap::new() };
+    fn open(root: &Root, agent: &'static str, requester: DrainRequester, persistence: Persistence) -> Self {
+        let items = Subscription::open(root, agent, persistence);
+        let (good, refused) = (None, BTreeMap::new());
+        let mut folder = Self { root: root.clone(), agent, requester, persistence, items, good, refused };
         folder.judge();
         folder
+    }
+
+    fn is_kept(&self) -> bool {
+        self.persistence == Persistence::Persistent
+    }
+
+    /// The file of the request exists, and cannot be read now or is refused.
+    fn is_doubtful(&self) -> bool {
+        let key = TopicKey::global();
+        self.items.is_unread(&key) || self.refused.contains_key(&key)
     }
 
     /// Accepts or refuses the items. If an item is refused, the last good request stays; if the item is gone, the
@@ -181,16 +208,16 @@ impl Folder {
             }
         }
         // After a start the subscription does not know the last good request; `go_on_from` has set it.
-        let is_unread = good.is_none() && self.items.is_unread(&TopicKey::global());
-        if is_unread || refused.contains_key(&TopicKey::global()) {
+        self.refused = refused;
+        if good.is_none() && self.is_doubtful() {
             good = self.good.take();
         }
-        (self.good, self.refused) = (good, refused);
+        self.good = good;
     }
 
     fn accept(&self, key: &TopicKey, item: &NodeDrainRequest) -> Result<Request, Refusal> {
         let refuse = |reason: String, accepted: String| {
-            let path = self.root.item::<NodeDrainRequest>(self.agent, Persistence::Volatile, key);
+            let path = self.root.item::<NodeDrainRequest>(self.agent, self.persistence, key);
             Err(Refusal::new(&path, reason, accepted))
         };
         if *key != TopicKey::global() {
@@ -210,6 +237,7 @@ impl Folder {
             publisher: self.agent.to_owned(),
             answer: Answer::None,
             forced_by: String::new(),
+            kept: self.is_kept(),
         })
     }
 
@@ -372,6 +400,49 @@ mod tests {
         // It was neither an item nor refused yet, so neither items nor refusals change.
         let heard = tokio::time::timeout(Duration::from_secs(5), inbox.changed()).await;
         assert_eq!((heard, inbox.requests()), (Ok(()), vec![]));
+    }
+
+    /// A person's request below `/persist` outlasts boots.
+    #[tokio::test]
+    async fn a_kept_request_counts_instead_of_the_other_one_of_its_publisher() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        let key = TopicKey::global();
+        let lock = AgentLock::acquire(&root, agent::EBB).unwrap();
+        let mut inbox = Inbox::open(&root);
+        let mut files = [Persistence::Persistent, Persistence::Volatile]
+            .map(|persistence| Publisher::open(&root, agent::EBB, persistence, &lock).unwrap());
+        for (file, expected) in [(1, ("1", false)), (0, ("0", true))] {
+            let requested_by = DrainRequester::None;
+            let item =
+                NodeDrainRequest { requested_by, context: file.to_string(), requested_at: GoTime::ZERO };
+            files[file].publish(&key, &item).unwrap();
+            inbox.changed().await;
+            let found = inbox.requests();
+            let found: Vec<_> =
+                found.iter().map(|request| (request.context.as_str(), request.kept)).collect();
+            assert_eq!((found, inbox.may_be_kept()), (vec![expected], false));
+        }
+        let known = inbox.requests();
+        let path = root.item::<NodeDrainRequest>(agent::EBB, Persistence::Persistent, &key);
+        for text in ["{", r#"{"RequestedBy": 2}"#] {
+            #[expect(clippy::disallowed_methods, reason = "as a person's echo does")]
+            std::fs::write(&path, text).unwrap();
+            let mut inbox = Inbox::open(&root);
+            assert_eq!(
+                (inbox.requests()[0].kept, inbox.may_be_kept()),
+                (false, true),
+                "after a boot: {text}"
+            );
+            inbox.go_on_from(&known);
+            assert_eq!(
+                (inbox.requests(), inbox.may_be_kept()),
+                (known.clone(), false),
+                "after a restart: {text}"
+            );
+        }
+        files[0].unpublish(&key).unwrap();
+        assert!(!Inbox::open(&root).may_be_kept());
     }
 
     #[tokio::test]

@@ -5,7 +5,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cluster::cordon::{CordonFailure, Cordoned, PriorCordon, Uncordoned, adopt, cordon_in_group, uncordon};
+use cluster::cordon::{
+    CordonFailure, Cordoned, PriorCordon, Uncordoned, adopt, cordon_in_group, mark_without_slot, uncordon,
+};
 use drain::cordon::Ownerless;
 use session::event::CallError;
 use session::{Event, OWNER};
@@ -43,6 +45,13 @@ pub(crate) enum Write {
         node: String,
         /// Whose the cordon is taken to be.
         whose: Ownerless,
+    },
+    /// Mark our cordon of the node as one that takes no slot.
+    MarkWithoutSlot {
+        /// The event that answers this write carries the same serial.
+        serial: u32,
+        /// Name of the node.
+        node: String,
     },
 }
 
@@ -132,6 +141,16 @@ async fn carry_out(
             }
             Event::Adopted { serial, result }
         }
+        Write::MarkWithoutSlot { serial, node } => {
+            let result = try_mark_without_slot(link, &node).await;
+            match &result {
+                Ok(()) => tracing::info!(
+                    "cordonNode: {node} stays cordoned and gives its slot back: other nodes may go down beside it"
+                ),
+                Err(error) => tracing::warn!("cordonNode: {node} keeps its slot for now: {error}"),
+            }
+            Event::MarkedWithoutSlot { serial, result }
+        }
     }
 }
 
@@ -152,6 +171,11 @@ async fn try_cordon(
 async fn try_uncordon(link: &Link, node: &str) -> Result<Uncordoned, String> {
     let (cluster, _) = link.cluster().await.map_err(|failure| failure.text().to_owned())?;
     uncordon(&cluster, node, OWNER).await.map_err(|failure| failure.text().to_owned())
+}
+
+async fn try_mark_without_slot(link: &Link, node: &str) -> Result<(), String> {
+    let (cluster, _) = link.cluster().await.map_err(|failure| failure.text().to_owned())?;
+    mark_without_slot(&cluster, node, OWNER).await.map_err(|failure| failure.text().to_owned())
 }
 
 async fn try_adopt(link: &Link, node: &str, whose: Ownerless) -> Result<bool, String> {

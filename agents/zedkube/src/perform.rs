@@ -174,6 +174,9 @@ impl Performer {
             (Effect::Adopt { serial, whose }, Some(node)) => {
                 self.writes.send(Write::Adopt { serial, node, whose });
             }
+            (Effect::MarkWithoutSlot { serial }, Some(node)) => {
+                self.writes.send(Write::MarkWithoutSlot { serial, node });
+            }
             (Effect::ReadSlots { serial }, _) => {
                 slots::read(self.link.clone(), self.slots.clone(), serial, self.answers.clone());
             }
@@ -190,7 +193,8 @@ impl Performer {
                 effect @ (Effect::Probe { .. }
                 | Effect::Cordon { .. }
                 | Effect::Uncordon { .. }
-                | Effect::Adopt { .. }),
+                | Effect::Adopt { .. }
+                | Effect::MarkWithoutSlot { .. }),
                 None,
             ) => {
                 tracing::error!("the Node of this machine is not known: {effect:?} is not carried out");

@@ -310,6 +310,7 @@ fn request_line(request: &session::Request, state: &State) -> RequestLine {
         answer: answer.status(),
         outcome,
         by: request.forced_by.clone(),
+        kept: request.kept,
     }
 }
 

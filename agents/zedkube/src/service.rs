@@ -331,6 +331,7 @@ impl Service {
             is_beside_eve: self.inbox.has_eves_topics() || check_zedbox(self.context.root()).is_err(),
             mode: self.settings.current().cluster.mode,
             obeys_drains: self.commanding.obeys_drains(is_on),
+            may_be_kept: self.inbox.may_be_kept(),
             has_kubeconfig,
             nodeagent: self.inbox.nodeagent(self.context.boot_id()),
             // The search reads one file of each process, and is not needed if there is a kubeconfig.

@@ -6,8 +6,8 @@
 use std::fmt;
 
 use drain::cordon::{
-    ADOPTED_FROM, CORDON_REASON, CORDONED_BY, Claims, CordonChange, KEEP_CORDONED, Ownerless, SLOTS_GROUP,
-    UncordonChange, cordon_change, field_manager, renews_reason, uncordon_change,
+    ADOPTED_FROM, CORDON_REASON, CORDONED_BY, Claims, CordonChange, KEEP_CORDONED, NO_SLOT, Ownerless,
+    SLOTS_GROUP, UncordonChange, cordon_change, field_manager, renews_reason, uncordon_change,
 };
 use drain::view::NodeView;
 use kube::core::Request;
@@ -124,7 +124,7 @@ impl fmt::Display for Cordoned {
 
 /// Cordons the node, and writes `owner` and `reason` into annotations, in one patch of the version just read: two calls.
 /// A node that is cordoned already is not changed: one call. The exception is an agent's own cordon with another reason,
-/// which gets the new reason: two calls. After a conflict it reads again at once.
+/// or with other slots, which gets the new ones: two calls. After a conflict it reads again at once.
 pub async fn cordon(
     cluster: &Cluster,
     node: &str,
@@ -194,8 +194,12 @@ async fn set_cordon(cluster: &Cluster, node: &str, order: &Order<'_>) -> Result<
         manager,
         dry_run,
     };
-    let reason_only =
-        Change { spec: None, annotations: Some(json!({CORDON_REASON: reason})), manager, dry_run };
+    let marks_only = Change {
+        spec: None,
+        annotations: Some(json!({CORDON_REASON: reason, SLOTS_GROUP: slots_group})),
+        manager,
+        dry_run,
+    };
     for _ in 0..TRIES {
         let found = match read_node(cluster, node).await {
             Ok(found) => found,
@@ -206,21 +210,23 @@ async fn set_cordon(cluster: &Cluster, node: &str, order: &Order<'_>) -> Result<
             CordonChange::AlreadyOurs => PriorCordon::Ours,
             CordonChange::AlreadyForeign => PriorCordon::Foreign,
         };
+        let has = |key, value| annotation(&found.metadata, key).map(String::as_str) == value;
         let is_outdated = renews_reason(owner)
             && dry_run == DryRun::No
-            && annotation(&found.metadata, CORDON_REASON) != Some(&reason);
+            && !(has(CORDON_REASON, Some(&reason)) && has(SLOTS_GROUP, slots_group));
         let cordoned = |node: &Node, unmarked| Cordoned { node: by_field(node), before, unmarked };
         let change = match before {
             PriorCordon::Schedulable => &whole,
-            PriorCordon::Ours if is_outdated => &reason_only,
+            PriorCordon::Ours if is_outdated => &marks_only,
             PriorCordon::Ours | PriorCordon::Foreign => return Ok(cordoned(&found, None)),
         };
         match patch_marked(cluster, &found, change, marks).await {
             Ok((changed, unmarked)) => return Ok(cordoned(&changed, unmarked)),
             Err(ApiFailure::Conflict { .. }) => {}
-            // The cordon is there, and its reason is only a text for people: no drain waits for it.
+            // The cordon is there, its reason is only a text for people, and the entry in the slot table counts anyway: no
+            // drain waits for it.
             Err(failure) if before == PriorCordon::Ours => {
-                tracing::warn!("the reason of our cordon of node {node} stays the old one: {failure}");
+                tracing::warn!("the annotations of our cordon of node {node} stay the old ones: {failure}");
                 return Ok(cordoned(&found, None));
             }
             Err(failure) => return Err(cordon_failure(node, failure)),
@@ -337,6 +343,31 @@ pub async fn adopt(
         }
     }
     Err(contended("adopt the cordon of", node))
+}
+
+/// Marks the cordon of `owner` as one that takes no slot ([`NO_SLOT`]): two calls; one if it is marked so already, if the
+/// node has no cordon of `owner`, or does not exist. After a conflict it reads again at once. The next [`cordon_in_group`]
+/// takes the mark back.
+pub async fn mark_without_slot(cluster: &Cluster, node: &str, owner: &str) -> Result<(), ApiFailure> {
+    for _ in 0..TRIES {
+        let found = match read_node(cluster, node).await {
+            Ok(found) => found,
+            Err(ApiFailure::NotFound { .. }) => return Ok(()),
+            Err(failure) => return Err(failure),
+        };
+        let is_marked = annotation(&found.metadata, SLOTS_GROUP).is_some_and(|group| group == NO_SLOT);
+        if is_marked || cordon_change(&by_field(&found), owner) != CordonChange::AlreadyOurs {
+            return Ok(());
+        }
+        let annotations = Some(json!({SLOTS_GROUP: NO_SLOT}));
+        let change = Change { spec: None, annotations, manager: field_manager(owner), dry_run: DryRun::No };
+        match patch(cluster, &found, &change).await {
+            Ok(_) | Err(ApiFailure::NotFound { .. }) => return Ok(()),
+            Err(ApiFailure::Conflict { .. }) => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    Err(contended("mark the cordon of", node))
 }
 
 /// The reason as every tool may show it: others have written it, into a request or a command.

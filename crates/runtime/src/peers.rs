@@ -147,7 +147,8 @@ pub struct Asker {
     context: Result<String, Refusal>,
 }
 
-/// The publishers that request a drain which has not failed: after a failed drain zedkube itself uncordons the node.
+/// The publishers that request a drain which has not failed, or is kept over boots: after a failed drain zedkube itself
+/// uncordons the node, but not for a request that is kept.
 pub fn askers(root: &Root) -> Vec<Asker> {
     let report = report(root).unwrap_or_default();
     DrainRequester::PUBLISHERS
@@ -156,11 +157,28 @@ pub fn askers(root: &Root) -> Vec<Asker> {
         .collect()
 }
 
+/// The request of this publisher, and where its file is. A person's may be kept over boots, below `/persist`; such a one
+/// counts instead of one below `/run`, as in zedkube.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn request_of(root: &Root, publisher: &str) -> Result<Option<(NodeDrainRequest, Persistence)>, Refusal> {
+    let read = |persistence| {
+        let request = read_item(root, publisher, persistence, &TopicKey::global())?;
+        Ok(request.map(|request| (request, persistence)))
+    };
+    let kept = if publisher == agent::EBB { read(Persistence::Persistent)? } else { None };
+    kept.map_or_else(|| read(Persistence::Volatile), |kept| Ok(Some(kept)))
+}
+
 fn asker(root: &Root, publisher: &'static str, report: &NodeDrainReport) -> Option<Asker> {
     let asker = |context| Asker { publisher, context };
     let is_failed = |time| report.line_of(publisher, time).is_some_and(|line| line.answer.is_failed());
-    match read_item::<NodeDrainRequest>(root, publisher, Persistence::Volatile, &TopicKey::global()) {
-        Ok(Some(request)) => (!is_failed(request.requested_at)).then(|| asker(Ok(request.context))),
+    match request_of(root, publisher) {
+        Ok(Some((request, persistence))) => {
+            let holds = persistence == Persistence::Persistent || !is_failed(request.requested_at);
+            holds.then(|| asker(Ok(request.context)))
+        }
         Err(refusal) => Some(asker(Err(refusal))),
         // zedkube still lists the request, because it has not noticed yet that it was withdrawn. If zedkube does not
         // run, it will not go on with it.

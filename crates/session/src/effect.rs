@@ -44,6 +44,11 @@ pub enum Effect {
         /// Whose the cordon is taken to be.
         whose: Ownerless,
     },
+    /// Mark the cordon of our own node, if it is ours, as one that takes no slot ([`drain::cordon::NO_SLOT`]).
+    MarkWithoutSlot {
+        /// The event that answers this effect carries the same serial.
+        serial: u32,
+    },
     /// Read the slot table.
     ReadSlots {
         /// The event that answers this effect carries the same serial.
@@ -85,6 +90,9 @@ impl Effect {
             Self::Cordon { serial } => Some((*serial, "the cordon")),
             Self::Uncordon { serial } => Some((*serial, "the uncordon")),
             Self::Adopt { serial, .. } => Some((*serial, "the mark on a cordon without an owner")),
+            Self::MarkWithoutSlot { serial } => {
+                Some((*serial, "the mark on our cordon that it takes no slot"))
+            }
             Self::ReadSlots { serial } => Some((*serial, "the read of the slot table")),
             Self::WriteSlots { serial, .. } => Some((*serial, "the write of the slot table")),
             Self::AskHealth { serial } => Some((*serial, "the health command")),
@@ -105,6 +113,7 @@ impl Effect {
             | Self::Cordon { .. }
             | Self::Uncordon { .. }
             | Self::Adopt { .. }
+            | Self::MarkWithoutSlot { .. }
             | Self::ReadSlots { .. }
             | Self::WriteSlots { .. }
             | Self::AskHealth { .. }

@@ -61,6 +61,13 @@ pub enum Event {
         /// Whether there was a cordon to adopt, or why that is not known.
         result: Result<bool, String>,
     },
+    /// The answer to [`crate::Effect::MarkWithoutSlot`].
+    MarkedWithoutSlot {
+        /// The effect's serial.
+        serial: u32,
+        /// A cordon of ours on the node takes no slot from now on, or why that could not be written.
+        result: Result<(), String>,
+    },
     /// The answer to [`crate::Effect::ReadSlots`] or [`crate::Effect::WriteSlots`].
     Slots {
         /// The effect's serial.
@@ -103,6 +110,7 @@ impl Event {
             | Self::Cordoned { serial, .. }
             | Self::Uncordoned { serial, .. }
             | Self::Adopted { serial, .. }
+            | Self::MarkedWithoutSlot { serial, .. }
             | Self::Slots { serial, .. }
             | Self::Health { serial, .. } => Some(*serial),
             Self::Requests(_)

@@ -28,6 +28,8 @@ pub struct Facts {
     pub has_kubelet: bool,
     /// A drain that the cluster commands by an annotation of our Node counts.
     pub obeys_drains: bool,
+    /// A request that is kept over boots exists and cannot be read: the node may have to stay drained.
+    pub may_be_kept: bool,
 }
 
 impl Facts {

@@ -126,7 +126,7 @@ pub fn resume(record: Record, member: Member, boot_id: String, now: Moment) -> S
         | Phase::Complete { .. }
         | Phase::Failed(_)) => phase,
     };
-    State {
+    let mut state = State {
         member,
         boot_id,
         requests: Requests::resumed(record.requests),
@@ -143,6 +143,8 @@ pub fn resume(record: Record, member: Member, boot_id: String, now: Moment) -> S
         has_looked: record.has_looked,
         is_unseen: true,
         ..State::default()
-    }
-    .knowing(record.others)
+    };
+    // Before a request comes that needs the slot.
+    state.set_aside();
+    state.knowing(record.others)
 }

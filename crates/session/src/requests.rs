@@ -54,6 +54,9 @@ pub struct Request {
     /// The person who forced the answer, and the reason; empty unless the answer is [`Answer::Forced`].
     #[serde(default)]
     pub forced_by: String,
+    /// The request outlasts boots: the node stays cordoned for it until it is withdrawn, whatever its answer.
+    #[serde(default)]
+    pub kept: bool,
 }
 
 impl Request {
@@ -65,8 +68,9 @@ impl Request {
         self.answer == Answer::None
     }
 
-    fn is_same(&self, other: &Self) -> bool {
-        self.requested_at == other.requested_at && self.context == other.context
+    /// True if `later` is the same request. One that was kept and is not any more is another one: it needs a slot.
+    fn is_same(&self, later: &Self) -> bool {
+        self.requested_at == later.requested_at && self.context == later.context && (!self.kept || later.kept)
     }
 
     fn take_answer_back(&mut self) {
@@ -132,11 +136,20 @@ impl Requests {
             .unwrap_or(DrainRequester::None)
     }
 
-    /// True if a request has no answer yet or was answered COMPLETE: the node must stay cordoned for it.
+    /// True if a request has no answer yet, was answered COMPLETE, or is kept: the node must stay cordoned for it.
     pub fn hold_the_node(&self) -> bool {
-        self.0
-            .values()
-            .any(|request| matches!(request.answer, Answer::None | Answer::Complete | Answer::Forced))
+        let holds = |answer| matches!(answer, Answer::None | Answer::Complete | Answer::Forced);
+        self.0.values().any(|request| request.kept || holds(request.answer))
+    }
+
+    /// A request is kept over boots.
+    pub(crate) fn is_any_kept(&self) -> bool {
+        self.0.values().any(|request| request.kept)
+    }
+
+    /// There are requests, all are kept over boots, and all have their answer.
+    pub(crate) fn are_kept_and_answered(&self) -> bool {
+        !self.is_empty() && self.0.values().all(|request| request.kept && !request.is_unanswered())
     }
 
     /// Answers the requests of one requester that have no answer yet.
@@ -210,6 +223,7 @@ mod tests {
             publisher: text(),
             answer: Answer::None,
             forced_by: text(),
+            kept: false,
         }
     }
 
@@ -227,6 +241,12 @@ mod tests {
         assert_eq!(requests.next_unanswered(), Some(DeviceOp));
         let changed = Request { context: "poweroff".into(), ..request(DeviceOp, "2") };
         assert!(requests.replace(vec![changed]), "a new context");
+        let kept = Request { kept: true, ..request(Update, "1") };
+        requests.replace(vec![request(Update, "1")]);
+        requests.answer(Update, Answer::Complete);
+        assert!(!requests.replace(vec![kept]), "kept from now on");
+        assert!(requests.is_any_kept());
+        assert!(requests.replace(vec![request(Update, "1")]), "not kept any more");
     }
 
     #[test]
@@ -265,17 +285,18 @@ mod tests {
 
     #[test]
     fn which_answers_hold_the_node() {
-        for (answer, holds) in [
-            (Answer::None, true),
-            (Answer::Complete, true),
-            (Answer::Forced, true),
-            (Answer::FailedCordon, false),
-            (Answer::FailedDrain, false),
+        for (answer, kept, holds) in [
+            (Answer::None, false, true),
+            (Answer::Complete, false, true),
+            (Answer::Forced, false, true),
+            (Answer::FailedCordon, false, false),
+            (Answer::FailedDrain, false, false),
+            (Answer::FailedDrain, true, true),
         ] {
             let mut requests = Requests::default();
-            requests.replace(vec![request(DrainRequester::Update, "1")]);
+            requests.replace(vec![Request { kept, ..request(DrainRequester::Update, "1") }]);
             requests.answer(DrainRequester::Update, answer);
-            assert_eq!(requests.hold_the_node(), holds, "{answer:?}");
+            assert_eq!(requests.hold_the_node(), holds, "{answer:?} {kept}");
         }
     }
 }

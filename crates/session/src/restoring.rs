@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use drain::cordon::Ownerless;
+use drain::cordon::{NO_SLOT, Ownerless};
 use drain::time::Moment;
 use drain::view::NodeView;
 
@@ -44,6 +44,8 @@ pub(crate) enum Write {
     Uncordon,
     /// Marks a cordon without an owner as ours.
     Adopt(Ownerless),
+    /// Marks our cordon as one that takes no slot.
+    MarkWithoutSlot,
 }
 
 impl Restoring {
@@ -73,6 +75,7 @@ impl Restoring {
         self.in_flight = Some(context.send(|serial| match write {
             Write::Uncordon => Effect::Uncordon { serial },
             Write::Adopt(whose) => Effect::Adopt { serial, whose },
+            Write::MarkWithoutSlot => Effect::MarkWithoutSlot { serial },
         }));
         None
     }
@@ -108,6 +111,11 @@ impl Restoring {
 /// The node carries our annotation.
 pub(crate) fn is_marked(node: &NodeView) -> bool {
     node.cordoned_by.as_deref() == Some(OWNER)
+}
+
+/// The node has our cordon, and not as one that takes no slot.
+pub(crate) fn is_out_with_slot(node: &NodeView) -> bool {
+    node.is_cordoned_by(OWNER) && node.slots_group.as_deref() != Some(NO_SLOT)
 }
 
 /// The node is cordoned, and nobody says by whom.

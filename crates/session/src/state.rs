@@ -18,7 +18,7 @@ use crate::phase::{Phase, Stage};
 use crate::policy::{OnUnavailable, Policy};
 use crate::published::{BETWEEN_ANSWERS, PublishedStatus};
 use crate::requests::Requests;
-use crate::restoring::{Restoring, is_marked, is_ownerless};
+use crate::restoring::{Restoring, is_marked, is_out_with_slot, is_ownerless};
 use crate::slot_lease::{Neighbours, SlotLease};
 use crate::slots::{Holder, Observations};
 
@@ -91,6 +91,9 @@ pub struct State {
     pub is_unseen: bool,
     /// When a fresh list last showed that the drained node is empty.
     pub listed: Moment,
+    /// Only requests that are kept over boots stand, and the node was drained for them, or could not be: it stays cordoned
+    /// without a slot, as for a cordon by a person, until another drain begins.
+    pub is_set_aside: bool,
     /// True while the record cannot be written; the shell sets it. Meanwhile no requester is answered COMPLETE because
     /// of a drain.
     pub is_unrecorded: bool,
@@ -336,10 +339,30 @@ impl State {
     }
 
     /// Our cordon exists and is not needed: no request needs the node drained, or this node waits for a slot that others
-    /// have, and a cordoned node that only waits cannot take their pods.
+    /// have, and a cordoned node that only waits cannot take their pods. For a request that is kept it stays cordoned.
     pub(crate) fn is_cordon_unneeded(&self) -> bool {
-        let needed = self.requests.hold_the_node() && !self.is_waiting_for_slot();
+        let only_waits = self.is_waiting_for_slot() && !self.requests.is_any_kept();
+        let needed = self.requests.hold_the_node() && !only_waits;
         !needed && self.has_cordon()
+    }
+
+    /// Notes whether the node is set aside. What is said once stays until another drain begins: the slot may be gone.
+    pub(crate) fn set_aside(&mut self) {
+        let is_over =
+            matches!(self.phase, Phase::Failed(_) | Phase::Complete { outcome: Outcome::Drained, .. });
+        self.is_set_aside |= is_over && self.requests.are_kept_and_answered();
+    }
+
+    /// Our cordon counts for other nodes as one of a drain that has lost its slot, and is not: the node is set aside, or
+    /// stays cordoned while it waits for a slot. Two nodes that wait so would wait for each other.
+    pub(crate) fn is_mark_due(&self) -> bool {
+        let is_without = self.is_set_aside || (self.is_waiting_for_slot() && self.requests.is_any_kept());
+        is_without && self.own.as_ref().is_some_and(is_out_with_slot)
+    }
+
+    /// True if the node, which is set aside, still has its slot, or may have it.
+    pub fn is_slot_still_there(&self) -> bool {
+        self.is_set_aside && (self.has_place() || self.own.as_ref().is_some_and(is_out_with_slot))
     }
 
     /// The node carries our cordon, or may carry it.
@@ -400,6 +423,11 @@ impl State {
             .or_else(|| {
                 self.is_drain_to_come()
                     .then_some("annotation ebb.dev/drain is on the Node, and its drain is requested next")
+            })
+            .or_else(|| {
+                let why = "a request that is kept over boots cannot be read, so the node may have to stay drained; \
+                           `ebb status` names its file";
+                self.facts.may_be_kept.then_some(why)
             })
             .map(str::to_owned)
             .or_else(|| failure().map(|error| format!("the site's health command does not pass: {error}")))

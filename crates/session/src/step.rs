@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use drain::cordon::NO_SLOT;
 use drain::time::Moment;
 use drain::view::NodeView;
 use schemas::{DrainRequester, DrainStatus, Member, Outcome};
@@ -69,6 +70,7 @@ pub fn step(mut state: State, event: Event, now: Moment, policy: &Policy) -> (St
     if !state.wants_slot_watch() {
         state.slots.unseen();
     }
+    state.set_aside();
     wants::remember(&mut state, policy);
     let wakes = pursue(&mut state, &mut context);
     state.serial = context.serial();
@@ -116,6 +118,7 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
             }
         }
         Event::Adopted { serial, result } => adopted(state, *serial, result, context),
+        Event::MarkedWithoutSlot { serial, result } => marked(state, *serial, result, context),
         Event::Slots { serial, result } => {
             // In Idle and Failed the entry is only read, not renewed.
             let renews =
@@ -148,8 +151,8 @@ fn note(state: &mut State, event: &Event, context: &mut StepContext<'_>) {
 }
 
 fn note_facts(state: &mut State, facts: Facts, now: Moment) {
-    let Facts { nodeagent, obeys_drains, .. } = facts;
-    if facts != (Facts { nodeagent, obeys_drains, ..state.facts }) {
+    let Facts { nodeagent, obeys_drains, may_be_kept, .. } = facts;
+    if facts != (Facts { nodeagent, obeys_drains, may_be_kept, ..state.facts }) {
         // Only a list can show what they mean.
         state.api.ask_by(now + LIST_SOON);
     }
@@ -318,6 +321,15 @@ fn adopted(state: &mut State, serial: u32, result: &Result<bool, String>, contex
     }
 }
 
+/// Notes the answer to a mark: whether our cordon takes no slot any more.
+fn marked(state: &mut State, serial: u32, result: &Result<(), String>, context: &StepContext<'_>) {
+    if state.restoring.answered(serial, result.as_ref().err(), context.now)
+        && let Some(node) = state.own.as_mut().filter(|node| is_marked(node))
+    {
+        node.slots_group = Some(NO_SLOT.to_owned());
+    }
+}
+
 /// Notes the present requests: if the last one was withdrawn, the drain is cancelled; a new one joins the drain, or a
 /// new drain begins. A request whose drain has failed asks for nothing any more: an agent that has died leaves one behind.
 fn requests(state: &mut State, standing: Vec<Request>, context: &mut StepContext<'_>) {
@@ -332,7 +344,8 @@ fn requests(state: &mut State, standing: Vec<Request>, context: &mut StepContext
         Phase::Failed(_) if any_new => begin(state, context),
         Phase::Failed(_) => {}
         _ if !state.requests.hold_the_node() => cancel(state, context),
-        Phase::Complete { outcome: Outcome::Drained, .. } if any_new => {
+        // Its slot is given back, and who asks now may go down.
+        Phase::Complete { outcome: Outcome::Drained, .. } if any_new && !state.is_set_aside => {
             state.published.forget_times();
             complete::recheck(state, context);
         }
@@ -438,6 +451,7 @@ fn begin(state: &mut State, context: &StepContext<'_>) {
     state.drain_wake = None;
     state.published.forget_times();
     state.slots.confirmed = false;
+    state.is_set_aside = false;
     state.api.ask_anew(context.now);
     state.snapshot = None;
     let waiting = Waiting { since: context.now, after: context.serial(), ..Waiting::default() };
@@ -451,7 +465,7 @@ fn cancel(state: &mut State, context: &mut StepContext<'_>) {
         state.session.ended = Some(Outcome::Cancelled);
         state.drive(drain::Event::Cancel, context);
     }
-    state.snapshot = None;
+    (state.snapshot, state.is_set_aside) = (None, false);
     state.api.ask_by(context.now + LIST_SOON);
     state.session.finished.get_or_insert(context.now);
     state.enter(Phase::Idle, context.now);

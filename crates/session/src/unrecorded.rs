@@ -39,6 +39,7 @@ fn begins(effect: &Effect) -> Option<Begins> {
         | Effect::Probe { .. }
         | Effect::Uncordon { .. }
         | Effect::Adopt { .. }
+        | Effect::MarkWithoutSlot { .. }
         | Effect::ReadSlots { .. }
         | Effect::WriteSlots { entry: None, .. }
         | Effect::AskHealth { .. }

@@ -159,6 +159,8 @@ pub(crate) fn node_write(state: &mut State, policy: &Policy) -> Option<Write> {
         Some(Write::Adopt(Ownerless::Eves))
     } else if state.is_mark_lost() {
         Some(Write::Adopt(Ownerless::Ours))
+    } else if state.is_mark_due() {
+        Some(Write::MarkWithoutSlot)
     } else {
         uncordons.then_some(Write::Uncordon)
     }
@@ -198,6 +200,15 @@ pub(crate) fn slot(state: &State, now: Moment, policy: &Policy) -> Option<Wanted
     // The slot is released after the uncordon.
     if returns && may_return(state, policy) {
         return Some(Wanted::GiveBack);
+    }
+    if state.is_set_aside {
+        // Without the mark the cordon would take a slot after the entry is gone.
+        let is_free = state.has_place() && !state.is_mark_due();
+        return if is_free {
+            Some(Wanted::GiveBack)
+        } else {
+            state.slots.is_unknown().then_some(Wanted::Knowledge)
+        };
     }
     if policy.slots_limit == 0 {
         return None;

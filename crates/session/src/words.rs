@@ -57,6 +57,9 @@ pub fn hint(state: &State, now: Moment) -> String {
         Phase::Attempting { .. } if held_by(state, now) == Some(HeldBy::Volumes) => {
             "kubectl get volumeattachments: find out why the volume's driver does not detach it from this node"
         }
+        Phase::Failed(_) if state.is_set_aside => {
+            "fix the cause, then ask again with `ebb request --keep`; the node stays cordoned until `ebb cancel`"
+        }
         Phase::Failed(_) => "fix the cause, then ask again: a new request or command begins a new drain",
         Phase::Idle => return idle_hint(state),
         Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } | Phase::Complete { .. } => "",
@@ -385,11 +388,24 @@ fn attempting(state: &State, attempt: u32) -> String {
     format!("attempt {attempt}: {gone} of {total} pods have left{held}{attached}{why}")
 }
 
+/// What follows for the slot of a node that is set aside.
+fn set_aside(state: &State) -> String {
+    if !state.is_slot_still_there() {
+        return "; it stays drained without a slot, so other nodes may go down beside it".to_owned();
+    }
+    let errors = [&state.restoring.error, &state.slots.error].into_iter().find(|error| !error.is_empty());
+    let why = errors.map(|error| format!(" ({error})")).unwrap_or_default();
+    format!("; its slot is being given back{why}")
+}
+
 fn complete(state: &State, outcome: Outcome) -> String {
     match outcome {
         Outcome::Drained => {
             let gone = state.session.gone;
-            format!("the node is drained: {gone} pods have left, and a fresh list shows none that should")
+            let kept = if state.is_set_aside { set_aside(state) } else { String::new() };
+            format!(
+                "the node is drained: {gone} pods have left, and a fresh list shows none that should{kept}"
+            )
         }
         Outcome::ApiUnreachable => {
             format!("the API server could not be reached for too long ({}): not drained", state.api.error)

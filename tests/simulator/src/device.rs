@@ -29,6 +29,8 @@ const SETTINGS: &str = "/etc/ebb/ebb.toml";
 const ASKS: &str = "/run/reboot-required";
 /// Where a person asks for a drain.
 const PERSONS_REQUEST: &str = "/run/ebb/NodeDrainRequest/global.json";
+/// Where a person asks for a drain that outlasts boots.
+const KEPT_REQUEST: &str = "/persist/status/ebb/NodeDrainRequest/global.json";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const MACHINE_ID: &str = "/etc/machine-id";
 /// Says that the device is in a cluster; on EVE its zedagent publishes it.
@@ -393,6 +395,11 @@ impl Device {
         self.write(beside, &request.to_string())?;
         fs::rename(self.root.join(beside), self.root.join(PERSONS_REQUEST))?;
         Ok(())
+    }
+
+    /// A person has asked to keep the node drained over boots.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.text(KEPT_REQUEST).is_some()
     }
 
     /// The file of a person's request is written once more, and not whole yet.

@@ -138,6 +138,10 @@ struct Known {
     overridden_at: Option<u64>,
     /// A person cordoned the node.
     is_cordoned: bool,
+    /// Since when a person keeps the node drained over boots.
+    kept_since: Option<u64>,
+    /// The node was cordoned when it was looked at last, and nobody has lifted that since.
+    was_cordoned: bool,
     /// When a person has lifted a cordon of ours.
     ours_lifted_at: Option<u64>,
     /// The file of a person's request is not whole.
@@ -309,6 +313,8 @@ impl Judge {
     /// The slot table is lost with all entries.
     pub(crate) fn slots_are_lost(&mut self) {
         self.slots_lost_at = Some(kernel::now());
+        // A backup brings the Nodes back without their cordons.
+        self.devices.iter_mut().for_each(|known| known.was_cordoned = false);
     }
 
     /// A drain is finished in the cluster in which it began: agents change nothing in the other one.
@@ -384,6 +390,7 @@ impl Judge {
     pub(crate) fn cordoned(&mut self, device: usize, is_cordoned: bool) {
         let known = &mut self.devices[device];
         if !is_cordoned {
+            known.was_cordoned = false;
             known.ours_lifted_at = (!known.is_cordoned).then(kernel::now);
         }
         known.is_cordoned = is_cordoned;
@@ -530,8 +537,11 @@ impl Judge {
         let value: Value = content.and_then(|text| serde_json::from_slice(text).ok()).unwrap_or_default();
         if path.contains("/NodeDrainRequest/") {
             known.asked_at = kernel::now();
+            if path.contains("/persist/") {
+                known.kept_since = content.map(|_| known.kept_since.unwrap_or_else(kernel::now));
+            }
             if content.is_some() {
-                known.is_half_written &= !path.contains("/ebb/");
+                known.is_half_written &= !path.contains("/run/ebb/");
                 known.requests.insert(path.to_owned());
                 known.asked.insert(path.to_owned(), kernel::now());
             } else {

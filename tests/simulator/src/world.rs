@@ -39,6 +39,9 @@ const REST: u64 = 180 * MINUTE;
 
 /// The verb that ends `freeze`.
 const UNFREEZE: &str = "unfreeze";
+/// How a person keeps a node drained over boots, and gives it back.
+const KEEP: &str = "request --keep --reason fan";
+const GIVE_BACK: &str = "cancel";
 
 /// The world of one history.
 #[derive(Debug)]
@@ -65,6 +68,8 @@ struct World {
     /// How many drains were whole, and how many faults were met.
     drains: u32,
     faults: u32,
+    /// For so many nanoseconds a person keeps a node drained.
+    kept_for: u64,
     /// The effect of the only fault on a request, until a request has met it.
     unmet: Option<Effect>,
     /// No agent is the first to watch: it might be killed while it starts notify's thread, which all share here.
@@ -93,6 +98,7 @@ pub(crate) fn history(Plan { left_out, only }: Plan) -> Result<Vec<String>> {
     world.draw_annotations();
     kernel::draw_from(Stream::Host);
     world.draw_host();
+    world.draw_kept();
     kernel::draw_from(Stream::World);
     world.run()?;
     if only.is_some() && (kernel::is_doomed() || world.unmet.is_some() || !world.aimed.is_empty()) {
@@ -178,6 +184,7 @@ impl World {
             left_out,
             drains: 0,
             faults: 0,
+            kept_for: 0,
             unmet: None,
             _watching: watching,
         })
@@ -474,7 +481,7 @@ impl World {
         self.cluster.faults().stop_kubelet(&node);
         self.lead_to(device, false)?;
         self.devices[device].begin_boot(keeps_run)?;
-        self.judge.boots(device, keeps_run);
+        self.judge.boots(device, keeps_run, self.devices[device].is_kept());
         // Whoever has powered a device off switches it on again.
         let off = if why == Down::Ordered(Operation::Poweroff) { kernel::below(self.limits.long) } else { 0 };
         let long = if chance(20) { self.limits.long / 2 } else { 0 };
@@ -529,26 +536,40 @@ impl World {
                 self.plan.insert((at, self.planned), Happening::Start(index, agent));
             }
             for (words, is_done) in device.take_verbs() {
-                tell(&device.node, &format!("ebb {words}: {}", if is_done { "done" } else { "refused" }));
-                // It may have been taken back before its verb has ended.
-                let is_commanded = is_done && device.is_commanded_by_a_person();
-                self.judge.verb(index, words, is_commanded);
-                // Whoever has frozen a device, or cannot reboot it, does not forget it.
-                if [UNFREEZE, situations::WITHOUT_RECORD].contains(&words) && !is_done {
-                    again.push((index, words));
-                }
-                // Whoever takes a reboot back has mended the disk, and whoever cannot unfreeze the device mends it.
-                if words.starts_with("cancel") || (words == UNFREEZE && !is_done) {
-                    mended.push(index);
-                }
+                let (next, mends) = self.verb_has_ended(index, words, is_done);
+                again.extend(next.map(|(words, later)| (index, words, later)));
+                mended.extend(mends.then_some(index));
             }
         }
-        for (index, words) in again {
-            self.at(kernel::now() + MINUTE, Happening::Fault(index, Fault::Person(Deed::Verb(words))));
+        for (index, words, later) in again {
+            self.at(kernel::now() + later, Happening::Fault(index, Fault::Person(Deed::Verb(words))));
         }
         for index in mended {
             self.at(kernel::now(), Happening::Fault(index, Fault::Device(Mishap::Disk(None))));
         }
+    }
+
+    /// A verb of a person has ended. Returns the verb that the person runs next, and when; and whether the disk is mended.
+    fn verb_has_ended(
+        &mut self,
+        index: usize,
+        words: &'static str,
+        is_done: bool,
+    ) -> (Option<(&'static str, u64)>, bool) {
+        let device = &self.devices[index];
+        tell(&device.node, &format!("ebb {words}: {}", if is_done { "done" } else { "refused" }));
+        // It may have been taken back before its verb has ended.
+        let is_commanded = is_done && device.is_commanded_by_a_person();
+        self.judge.verb(index, words, is_commanded);
+        // Nobody forgets that a device is frozen, cannot be rebooted, or is kept drained.
+        let next = match words {
+            UNFREEZE | situations::WITHOUT_RECORD if !is_done => Some((words, MINUTE)),
+            KEEP if device.is_kept() => Some((GIVE_BACK, self.kept_for)),
+            GIVE_BACK if device.is_kept() => Some((GIVE_BACK, MINUTE)),
+            _ => None,
+        };
+        // Whoever takes a reboot back has mended the disk, and whoever cannot unfreeze the device mends it.
+        (next, words.starts_with("cancel") || (words == UNFREEZE && !is_done))
     }
 
     /// An agent has started a program.

@@ -3,8 +3,8 @@
 use schemas::agent::{shown, shown_asker};
 use schemas::{
     BaseOsHold, BaseOsHoldState, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus,
-    Member, NodeDrainReport, Operation, Outcome, PodLine, SentinelState, SentinelStatus, Slot, SpentOrder,
-    WindowState, WindowStatus,
+    Member, NodeDrainReport, Operation, Outcome, PodLine, SentinelState, SentinelStatus,
+    Slot, SpentOrder, WindowState, WindowStatus,
 };
 
 use super::head::{self, Trouble, operation};
@@ -138,9 +138,10 @@ fn drain(seen: &StatusView, report: &NodeDrainReport, clock: &Clock, page: &mut 
         let answered = || format!("answered {}", request.answer.constant());
         let is_answered = request.answer != DrainStatus::Unknown;
         let answer = if is_answered { answered() } else { "not answered yet".to_owned() };
+        let kept = if request.kept { ", kept over boots" } else { "" };
         page.field(
             "asked",
-            &format!("{} for {:?}, {answer}", shown_asker(&request.publisher), request.context),
+            &format!("{} for {:?}{kept}, {answer}", shown_asker(&request.publisher), request.context),
         );
     }
     if let Some(text) = slot(&report.slot, &report.node, clock) {

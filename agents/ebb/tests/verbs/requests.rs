@@ -49,10 +49,21 @@ async fn a_node_is_drained_for_a_person_and_given_back() -> Result<()> {
     assert!(site.is_cordoned("edge-a") && site.cluster.pods_on("edge-a").is_empty());
 
     device.refuses(&["request"], 1, "a drain is requested already (fan swap, ").await?;
+
+    // The same request, kept from now on.
+    let said = device.ebb(&["request", "--keep"]).await?;
+    assert!(said.code == 0 && said.out.contains("over boots too, until `ebb cancel`"), "{said:?}");
+    assert_eq!((request(&device), device.record(agent::EBB)), (None, Some(current)));
+    device.until("its slot is given back", || site.holders().is_empty().then_some(())).await?;
+    let said = device.ebb(&["status"]).await?;
+    assert!(said.out.contains("asked: ebb for \"fan swap\", kept over boots, answered COMPLETE"), "{said:?}");
+    for again in [&["request"][..], &["request", "--keep"]] {
+        device.refuses(again, 1, ", kept over boots), answered COMPLETE; ").await?;
+    }
     let said = device.ebb(&["cancel"]).await?;
     let start = "the drain request (fan swap) is withdrawn: zedkube returns the node to service";
     assert!(said.code == 0 && said.out.starts_with(start), "{said:?}");
-    assert_eq!(request(&device), None);
+    assert_eq!(device.record::<NodeDrainRequest>(agent::EBB), None);
     device.until("the node is given back", || (!site.is_cordoned("edge-a")).then_some(())).await?;
     device.refuses(&["cancel"], 1, "no drain is requested from here").await
 }
@@ -90,6 +101,20 @@ async fn waiting_can_be_given_up_and_a_failure_is_told() -> Result<()> {
     let first = request(&device).map(|request| request.requested_at);
     device.json(&["request", "--reason", "again"]).await?;
     assert_ne!(request(&device).map(|request| request.requested_at), first);
+    device
+        .until("that fails too", || (status(&device) == Some(DrainStatus::FailedDrain)).then_some(()))
+        .await?;
+    let said = device.ebb(&["request", "--keep", "--wait"]).await?;
+    assert!(
+        said.code == 1 && said.err.contains("not drained, and stays cordoned until `ebb cancel`"),
+        "{said:?}"
+    );
+    assert!(request(&device).is_none() && site.is_cordoned("edge-a"));
+    let kubeconfig = site.kubeconfig().display().to_string();
+    let give_back = ["uncordon", "--self", "--kubeconfig", &kubeconfig, "--node", "edge-a"];
+    device.refuses(&give_back, 1, "a drain of this node is asked for by ebb (again): ").await?;
+    device.json(&["request", "--reason", "not kept"]).await?;
+    assert_eq!((request(&device).is_some(), device.record::<NodeDrainRequest>(agent::EBB)), (true, None));
     Ok(())
 }
 
@@ -141,7 +166,8 @@ async fn nothing_is_asked_that_nobody_would_answer() -> Result<()> {
     for verb in ["request", "cancel"] {
         device.refuses(&[verb], 1, "cannot tell whether a drain is requested; remove that file").await?;
     }
-    Ok(())
+    device.write("/persist/status/ebb/NodeDrainRequest/global.json", "[]")?;
+    device.refuses(&["cancel"], 1, "/persist/status/ebb/NodeDrainRequest/global.json").await
 }
 
 /// Regression: the attempts waited for a whole day, five times, on a node that stayed cordoned.

@@ -45,6 +45,7 @@ fn request(requester: DrainRequester, answer: Answer) -> Request {
         requested_at: "2026-08-22T16:10:11.1Z".into(),
         publisher: "zedagent".into(),
         forced_by: if answer == Answer::Forced { "a".into() } else { String::new() },
+        kept: false,
         answer,
     }
 }

@@ -24,6 +24,7 @@ impl Service {
                 | Effect::Cordon { .. }
                 | Effect::Uncordon { .. }
                 | Effect::Adopt { .. }
+                | Effect::MarkWithoutSlot { .. }
                 | Effect::ReadSlots { .. }
                 | Effect::WriteSlots { .. }
                 | Effect::AskHealth { .. }

@@ -73,6 +73,34 @@ async fn a_cordon_names_its_group_until_the_uncordon() {
     }
 }
 
+/// A node that stays cordoned and gives its slot back counts for no group; its next drain counts again.
+#[tokio::test]
+async fn our_cordon_can_be_one_without_a_slot() {
+    let (fake, cluster) = still_cluster();
+    let group = || fake.get("nodes", "", "edge-a").unwrap()["metadata"]["annotations"][SLOTS_GROUP].clone();
+    mark_without_slot(&cluster, "edge-a", "zedkube").await.unwrap();
+    assert_eq!(group(), Value::Null, "no cordon of ours");
+    mark_without_slot(&cluster, "edge-z", "zedkube").await.unwrap();
+    let again = || cordon_in_group(&cluster, "edge-a", "zedkube", "fan swap", Some("line-3"));
+    again().await.unwrap();
+    fake.requests().clear();
+    fake.faults().add(Fault::on("patch", "nodes", conflict()).times(2));
+    for _ in 0..2 {
+        mark_without_slot(&cluster, "edge-a", "zedkube").await.unwrap();
+        assert_eq!((group(), marks(&fake).0), (json!(NO_SLOT), Some(json!(true))));
+    }
+    assert_eq!(
+        fake.requests().count("ebb/", "patch", "nodes"),
+        3,
+        "two conflicts, and nothing to do in the end"
+    );
+    let cordoned = again().await.unwrap();
+    assert_eq!((cordoned.before(), group()), (PriorCordon::Ours, json!("line-3")));
+    mark_without_slot(&cluster, "edge-a", "zedkube").await.unwrap();
+    cordon(&cluster, "edge-a", "zedkube", "fan swap").await.unwrap();
+    assert_eq!(group(), Value::Null, "the default group");
+}
+
 #[tokio::test]
 async fn a_taint_that_outlives_the_field_is_no_cordon() {
     let (fake, cluster) = still_cluster();

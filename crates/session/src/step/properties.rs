@@ -41,10 +41,11 @@ fn any_cluster() -> impl Strategy<Value = Option<&'static str>> {
 }
 
 fn any_requests() -> impl Strategy<Value = Vec<Request>> {
-    let requester = |r| {
+    let requester = |r, kept| {
         move |on: bool, at: u8| {
             on.then(|| Request {
                 requester: r,
+                kept,
                 context: String::new(),
                 requested_at: at.to_string(),
                 publisher: String::new(),
@@ -53,12 +54,19 @@ fn any_requests() -> impl Strategy<Value = Vec<Request>> {
             })
         }
     };
-    (any::<bool>(), any::<bool>(), 0..3_u8).prop_map(move |(device, update, at)| {
-        [requester(DrainRequester::DeviceOp)(device, at), requester(DrainRequester::Update)(update, at)]
+    let operator = prop::bool::weighted(0.3);
+    (any::<bool>(), any::<bool>(), operator, any::<bool>(), 0..3_u8).prop_map(
+        move |(device, update, operator, kept, at)| {
+            [
+                requester(DrainRequester::None, kept)(operator, at),
+                requester(DrainRequester::DeviceOp, false)(device, at),
+                requester(DrainRequester::Update, false)(update, at),
+            ]
             .into_iter()
             .flatten()
             .collect()
-    })
+        },
+    )
 }
 
 fn any_snapshot() -> impl Strategy<Value = Arc<Snapshot>> {
@@ -90,6 +98,7 @@ enum Draft {
     Cordoned(bool, Result<Cordoned, CallError>),
     Uncordoned(bool, Result<(), String>),
     Adopted(bool, Result<bool, String>),
+    Marked(bool, Result<(), String>),
     Slots(bool, Result<Vec<(u8, u8)>, bool>),
     Health(bool, bool),
     Restart,
@@ -139,6 +148,8 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         4 => (current(), prop::bool::weighted(0.8)).prop_map(|(current, ok)| Draft::Health(current, ok)),
         1 => (current(), prop::result::maybe_err(any::<bool>(), Just("e".to_owned())))
             .prop_map(|(current, result)| Draft::Adopted(current, result)),
+        1 => (current(), prop::result::maybe_err(Just(()), Just("e".to_owned())))
+            .prop_map(|(current, result)| Draft::Marked(current, result)),
         2 => any_facts().prop_map(|facts| Draft::Plain(Event::Facts(facts))),
         1 => any_order().prop_map(|what| Draft::Plain(Event::Override(Order { what, by: "o".into() }))),
         2 => any::<bool>().prop_map(|renamed| Draft::Plain(Event::OverrideTaken { renamed })),
@@ -168,6 +179,7 @@ fn any_facts() -> impl Strategy<Value = Facts> {
             nodeagent,
             has_kubelet,
             obeys_drains: false,
+            may_be_kept: false,
         },
     )
 }
@@ -233,6 +245,9 @@ fn event(draft: Draft, state: &State) -> Event {
         }
         Draft::Adopted(current, result) => {
             Event::Adopted { serial: serial(current, state.restoring.in_flight()), result }
+        }
+        Draft::Marked(current, result) => {
+            Event::MarkedWithoutSlot { serial: serial(current, state.restoring.in_flight()), result }
         }
         Draft::Slots(current, result) => {
             let call = state.slots.in_flight();
@@ -310,7 +325,8 @@ impl Seen<'_> {
 
     fn no_answer_without_outcome(&self) {
         for request in self.after.requests.iter().filter(|request| request.answer != Answer::None) {
-            let known = self.before.requests.iter().any(|before| before == request);
+            let is_it = |before: &Request| *request == Request { kept: request.kept, ..before.clone() };
+            let known = self.before.requests.iter().any(is_it);
             let ended = match request.answer {
                 // An order can also confirm an answer that was given without a drain.
                 Answer::Complete | Answer::Forced => {
@@ -381,8 +397,20 @@ impl Seen<'_> {
     fn no_uncordon_while_the_node_is_needed(&self) {
         if self.has(|effect| matches!(effect, Effect::Uncordon { .. })) {
             let lifted = self.after.own.as_ref().is_some_and(|node| !node.cordoned);
-            let queues = self.after.is_waiting_for_slot();
+            let queues = self.after.is_waiting_for_slot() && !self.after.requests.is_any_kept();
             assert!(!self.after.requests.hold_the_node() || queues || lifted);
+        }
+    }
+
+    /// The slot may be gone, and another node may be going down.
+    fn nobody_goes_down_beside_the_slot_that_a_kept_request_gave_back(&self) {
+        if self.after.is_set_aside {
+            let told = |request: &Request| request.answer == Answer::Complete && !request.kept;
+            assert!(!self.after.requests.iter().any(told), "{:?}", self.after.requests);
+        }
+        let gives_back = |effect: &Effect| matches!(effect, Effect::WriteSlots { entry: None, .. });
+        if self.after.is_set_aside && self.has(gives_back) {
+            assert!(!self.after.is_mark_due(), "without the mark its cordon takes a slot all the same");
         }
     }
 
@@ -414,7 +442,7 @@ impl Seen<'_> {
 
     fn nobody_asks_means_idle(&self) {
         if self.after.requests.is_empty() && !self.after.is_forced() {
-            assert_eq!(self.after.phase, Phase::Idle);
+            assert_eq!((&self.after.phase, self.after.is_set_aside), (&Phase::Idle, false));
         }
     }
 
@@ -486,6 +514,7 @@ impl Seen<'_> {
         self.an_answer_9_stands_only_while_complete();
         self.complete_is_shown_only_while_complete();
         self.no_uncordon_while_the_node_is_needed();
+        self.nobody_goes_down_beside_the_slot_that_a_kept_request_gave_back();
         self.no_pod_leaves_without_a_slot_confirmed_after_the_cordon();
         self.what_an_operator_ordered_is_on_record_before_it_is_done();
         self.no_eviction_outside_an_attempt();
@@ -552,6 +581,8 @@ enum Act {
     Restart,
     Boot,
     Arrive,
+    /// What an operator asks for is kept from now on, or not any more.
+    Keep(bool),
     /// A person lifts the cordon.
     Uncordon,
     Peer(bool, bool),
@@ -586,6 +617,7 @@ fn any_act() -> impl Strategy<Value = Act> {
         2 => Just(Act::Restart),
         1 => Just(Act::Boot),
         2 => Just(Act::Arrive),
+        1 => any::<bool>().prop_map(Act::Keep),
         1 => Just(Act::Uncordon),
         2 => (any::<bool>(), any::<bool>()).prop_map(|(ready, cordoned)| Act::Peer(ready, cordoned)),
         1 => any::<bool>().prop_map(Act::OthersHold),
@@ -613,6 +645,16 @@ impl Sim {
                 let uid = self.now.0.to_string();
                 self.pods.push(pod(&uid));
                 self.show_snapshot();
+            }
+            Act::Keep(keeps) => {
+                self.keeps = keeps;
+                let standing: Vec<_> = self
+                    .state
+                    .requests
+                    .iter()
+                    .map(|asks| (asks.requester, asks.requested_at.clone()))
+                    .collect();
+                self.ask(&standing.iter().map(|(who, at)| (*who, at.as_str())).collect::<Vec<_>>());
             }
             Act::Uncordon => {
                 self.own.cordoned = false;
@@ -642,7 +684,7 @@ fn any_acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 /// So many random runs reach each transition.
-const RUNS: usize = 600;
+const RUNS: usize = 1400;
 
 /// `docs/reference/states-session.md` shows every way from one phase to another, and no other. `UPDATE_DIAGRAMS=1`
 /// rewrites its arrows. The invariants hold here too, where effects are answered and drains go on to their end.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use drain::cordon::Ownerless;
+use drain::cordon::{NO_SLOT, Ownerless};
 use drain::storage::{AttachmentView, Attachments};
 use drain::view::{NodeView, PodId, PodView, Snapshot};
 
@@ -73,6 +73,8 @@ pub(super) struct Sim {
     pub(super) slots: SlotTable,
     pub(super) health: Result<(), String>,
     pub(super) slot_reads: usize,
+    /// What an operator asks for is kept over boots.
+    pub(super) keeps: bool,
     /// The facts about its membership that the device knows.
     pub(super) facts: Facts,
     /// Our Node exists.
@@ -115,6 +117,7 @@ impl Sim {
             slots: SlotTable::default(),
             health: Ok(()),
             slot_reads: 0,
+            keeps: false,
             facts: Facts { has_kubeconfig: true, ..Facts::default() },
             has_own_node: true,
             may_join: true,
@@ -203,7 +206,7 @@ impl Sim {
                 self.done.push("uncordon".into());
                 let result = if self.is_free_of(Fault::Unreachable) { Ok(()) } else { Err("refused".into()) };
                 if result.is_ok() && self.own.cordoned_by.take().is_some() {
-                    self.own.cordoned = false;
+                    (self.own.cordoned, self.own.slots_group) = (false, None);
                 }
                 Some(Event::Uncordoned { serial, result })
             }
@@ -214,6 +217,9 @@ impl Sim {
                     self.own.cordoned_by = Some(OWNER.into());
                 }
                 Some(Event::Adopted { serial, result: Ok(is_ours) })
+            }
+            Effect::MarkWithoutSlot { serial } => {
+                Some(Event::MarkedWithoutSlot { serial, result: self.mark() })
             }
             Effect::ReadSlots { serial } => Some(Event::Slots { serial, result: self.read_slots() }),
             Effect::WriteSlots { serial, based_on, node, entry } => {
@@ -380,7 +386,21 @@ impl Sim {
         if self.is_free_of(Fault::Unreachable) && !self.own.cordoned {
             (self.own.cordoned, self.own.cordoned_by) = (true, Some(OWNER.into()));
         }
+        if self.is_free_of(Fault::Unreachable) && self.own.is_cordoned_by(OWNER) {
+            self.own.slots_group = None;
+        }
         self.answer(Cordoned { node: self.own.clone(), before })
+    }
+
+    fn mark(&mut self) -> Result<(), String> {
+        self.done.push("mark".into());
+        if self.has(Fault::CordonRefused) || self.has(Fault::Unreachable) {
+            return Err("cannot patch nodes".into());
+        }
+        if self.own.is_cordoned_by(OWNER) {
+            self.own.slots_group = Some(NO_SLOT.into());
+        }
+        Ok(())
     }
 
     pub(super) fn evict(&mut self, attempt: u32, pod: &PodId) -> Event {
@@ -435,6 +455,7 @@ impl Sim {
             publisher: "zedagent".into(),
             answer: Answer::None,
             forced_by: String::new(),
+            kept: self.keeps && requester == DrainRequester::None,
         };
         self.send(Event::Requests(requesters.iter().map(request).collect()));
     }
@@ -465,13 +486,14 @@ impl Sim {
         self.start(standing);
     }
 
-    /// The device comes up again; there is no request.
+    /// The device comes up again; only what is kept still asks.
     pub(super) fn boot(&mut self, boot_id: &str) {
         let known = self.state.known_holders();
+        let kept = self.state.requests.iter().filter(|request| request.kept).cloned().collect();
         let state = State::new(self.state.member, boot_id.into(), self.now);
         self.state = state.knowing(known.others).remembering(&known);
         self.recorded = record(&self.state);
-        self.start(vec![]);
+        self.start(kept);
     }
 
     /// The facts first, then the requests, as the real loop does.

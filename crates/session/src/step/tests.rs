@@ -3,6 +3,7 @@
 mod complete;
 mod elsewhere;
 mod idle;
+mod kept;
 mod member;
 mod restart;
 mod slots;

@@ -14,8 +14,8 @@ impl Judge {
         known.begins_boot();
     }
 
-    /// A boot begins; what was in `/run` is gone unless it is kept.
-    pub(crate) fn boots(&mut self, device: usize, keeps_run: bool) {
+    /// A boot begins; what was in `/run` is gone unless it is kept. `is_kept`: a person's request outlasts it.
+    pub(crate) fn boots(&mut self, device: usize, keeps_run: bool, is_kept: bool) {
         let known = &mut self.devices[device];
         known.asked_at = kernel::now();
         known.eves_answers.clear();
@@ -23,8 +23,11 @@ impl Judge {
         known.not_taken_since = None;
         known.trials.keeps_run(keeps_run);
         known.forget_half_a_request();
+        if !is_kept {
+            known.forget_kept();
+        }
         if !keeps_run {
-            known.requests.clear();
+            known.requests.retain(|path| path.contains("/persist/"));
             known.host = Host::default();
             (known.report, known.status) = (Value::Null, None);
         }

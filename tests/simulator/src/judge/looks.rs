@@ -26,6 +26,8 @@ impl Judge {
         self.judge_requests(cluster, devices);
         let is_calm = self.is_calm(cluster);
         for (index, device) in devices.iter().enumerate() {
+            let node = cluster.get("nodes", "", &device.node).unwrap_or_default();
+            self.judge_kept(index, is_unschedulable(&node));
             if self.is_away(index) {
                 continue;
             }

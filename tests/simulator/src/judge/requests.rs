@@ -63,8 +63,14 @@ impl Known {
     /// A boot begins with what is in `/run`. A file that is not whole asks for nothing then.
     pub(super) fn forget_half_a_request(&mut self) {
         if std::mem::take(&mut self.is_half_written) {
-            self.requests.retain(|path| !path.contains(FOLDERS[0].0));
+            self.requests.retain(|path| !path.contains("/run/ebb/"));
         }
+    }
+
+    /// The power went before a request that outlasts boots was on the disk.
+    pub(super) fn forget_kept(&mut self) {
+        self.requests.retain(|path| !path.contains("/persist/"));
+        self.kept_since = None;
     }
 
     /// True if zedkube has had the time to see its files. While its disk is slow, it may take long.
@@ -107,6 +113,17 @@ impl Judge {
         if lasts(is_wrong, &mut known.asked_for.unknown) {
             let what = format!("{}: requests {:?}, report {}", device.node, known.requests, known.report);
             self.complain("a request is withdrawn only by its requester", &what);
+        }
+    }
+
+    /// "A kept node is not uncordoned", but by a person.
+    pub(super) fn judge_kept(&mut self, index: usize, is_cordoned: bool) {
+        let known = &mut self.devices[index];
+        let was_cordoned = std::mem::replace(&mut known.was_cordoned, is_cordoned);
+        // An uncordon that was sent before may wait, because zedkube has sent its most of a minute, or hang.
+        let is_known = known.kept_since.is_some_and(|since| kernel::now() - since > CALM);
+        if was_cordoned && !is_cordoned && is_known {
+            self.complain("a kept node is not uncordoned", &format!("device {index}"));
         }
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::happening::{Deed, Fault, Happening, Mishap};
 use super::situations::WITHOUT_RECORD;
-use super::{MINUTE, SECOND, UNFREEZE, World, is_unschedulable, pick, show_boot};
+use super::{GIVE_BACK, MINUTE, SECOND, UNFREEZE, World, is_unschedulable, pick, show_boot};
 use crate::device::Device;
 use crate::judge::GHOST;
 use crate::kernel::{self, DiskFault};
@@ -92,7 +92,9 @@ impl World {
         if deed.is_on_the_device() && self.judge.is_away(index) {
             let is_a_duty = matches!(
                 deed,
-                Deed::Verb(UNFREEZE | WITHOUT_RECORD) | Deed::LongRequest(false) | Deed::Request(false)
+                Deed::Verb(UNFREEZE | WITHOUT_RECORD | GIVE_BACK)
+                    | Deed::LongRequest(false)
+                    | Deed::Request(false)
             );
             if is_a_duty {
                 self.at(kernel::now() + MINUTE, Happening::Fault(index, Fault::Person(deed)));

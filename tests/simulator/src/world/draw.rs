@@ -10,7 +10,7 @@ use schemas::{Agent, Operation};
 
 use super::happening::{Deed, Fault, Happening, Mishap};
 use super::situations::ORDERS;
-use super::{HOUR, MILLISECOND, MINUTE, SECOND, UNFREEZE, World, below, chance, pick, show_boot};
+use super::{HOUR, KEEP, MILLISECOND, MINUTE, SECOND, UNFREEZE, World, below, chance, pick, show_boot};
 use crate::device::Device;
 use crate::eve::Eve;
 use crate::kernel::{self, DiskFault};
@@ -332,6 +332,21 @@ impl World {
             if chance(3) {
                 self.plan_part([(any(), Happening::Fault(device, fault))]);
             }
+        }
+    }
+
+    /// Draws a person who keeps a node drained over boots, for work on its machine.
+    pub(super) fn draw_kept(&mut self) {
+        let device = usize::try_from(kernel::below(self.devices.len() as u64)).unwrap_or_default();
+        if !chance(5) || self.devices[device].eve.is_some() {
+            return;
+        }
+        self.kept_for = kernel::below(10 * MINUTE);
+        let from = 15 * SECOND + kernel::below(2 * MINUTE);
+        self.plan_part([(from, Happening::Fault(device, Fault::Person(Deed::Verb(KEEP))))]);
+        if chance(2) {
+            let later = from + kernel::below(5 * MINUTE);
+            self.plan_part([(later, Happening::Fault(device, Fault::PowerCut))]);
         }
     }
 

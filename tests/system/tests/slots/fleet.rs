@@ -29,7 +29,7 @@ const COUNTER: &str = "/persist/status/cluster/rebootConfig";
 pub(crate) struct Fleet {
     pub(crate) plane: ControlPlane,
     pub(crate) devices: Vec<Device>,
-    api: Api,
+    pub(crate) api: Api,
     pool: Pool,
     folder: TempDir,
     /// Devices whose reboot was seen and carried out.
@@ -182,7 +182,7 @@ impl Fleet {
     }
 
     /// True if no node has the slot.
-    fn is_slot_free(&self) -> Result<bool> {
+    pub(crate) fn is_slot_free(&self) -> Result<bool> {
         let map = format!("/api/v1/namespaces/{}/configmaps/ebb-slots-default", self.pool.name);
         let map = self.api.find(&map)?.unwrap_or_default();
         Ok(map["data"].as_object().is_none_or(serde_json::Map::is_empty))
@@ -196,7 +196,8 @@ impl Fleet {
         self.until("the slot is free", |fleet| Ok(fleet.is_slot_free()?.then_some(())))
     }
 
-    fn until_is_back(&mut self, index: usize) -> Result<()> {
+    /// Waits until the node has rebooted once and takes pods again.
+    pub(crate) fn until_is_back(&mut self, index: usize) -> Result<()> {
         self.until(&format!("{} has booted", self.pool.nodes[index]), |fleet| {
             Ok(fleet.booted[index].then_some(()))
         })?;

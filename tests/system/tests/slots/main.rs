@@ -6,6 +6,7 @@
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic; in JSON a missing field is null")]
 
 mod fleet;
+mod kept;
 mod order;
 mod states;
 
