@@ -58,7 +58,7 @@ impl fmt::Display for Operation {
 /// A command of one source, or a recorded counter; EVE's struct. Keys `reboot`, `shutdown`, `poweroff`.
 ///
 /// The last five fields are ours. They are written only if they are true, set or have text, so that everything that EVE reads
-/// or writes has EVE's form. They count only in a command that a person gave.
+/// or writes has EVE's form. They count only in a command that a person gave; `Reason` also in one of the cluster or the host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase")]
 pub struct DeviceOpsCmd {
@@ -83,7 +83,7 @@ pub struct DeviceOpsCmd {
     /// The person who gave the command; also in the reboot reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// The person's reason for the command; also in the reboot reason.
+    /// The reason for the command, in words; also in the reboot reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }

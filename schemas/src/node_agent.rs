@@ -106,6 +106,11 @@ pub struct NodeAgentStatus {
     pub wait_drain_in_progress: bool,
 }
 
+impl NodeAgentStatus {
+    /// Beginning of `RebootReason` after a reboot that was commanded, as EVE writes it.
+    pub const NORMAL: &str = "NORMAL: ";
+}
+
 impl Topic for NodeAgentStatus {
     const NAME: &'static str = "NodeAgentStatus";
 }

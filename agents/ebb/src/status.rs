@@ -68,6 +68,8 @@ pub(crate) struct StatusView {
     pub(crate) device_action: Option<DeviceAction>,
     /// `WaitDrainInProgress` of NodeAgentStatus.
     pub(crate) wait_drain_in_progress: Option<bool>,
+    /// `RebootReason` of NodeAgentStatus: why the machine went down before this boot.
+    pub(crate) reboot_reason: Option<String>,
     pub(crate) base_os: Option<BaseOsHold>,
     /// Topic SentinelStatus; null if there is none, or if the host is not asked.
     pub(crate) sentinel: Option<SentinelStatus>,
@@ -107,6 +109,7 @@ impl StatusView {
     pub(crate) fn read(root: &Root) -> Self {
         let mut refused = Vec::new();
         let status: Option<NodeDrainStatus> = global(root, agent::ZEDKUBE, &mut refused);
+        let nodeagent = nodeagent(root, &mut refused);
         let mut seen = Self {
             status_name: status.map(|status| status.status.constant().to_owned()).unwrap_or_default(),
             status,
@@ -114,7 +117,8 @@ impl StatusView {
             freeze: freeze::in_effect(root, clock::wall()),
             device_op: global(root, agent::ZEDAGENT, &mut refused),
             device_action: global(root, agent::NODEAGENT, &mut refused),
-            wait_drain_in_progress: wait_drain(root, &mut refused),
+            wait_drain_in_progress: nodeagent.as_ref().map(|status| status.wait_drain_in_progress),
+            reboot_reason: nodeagent.map(|status| status.reboot_reason),
             base_os: global(root, agent::BASEOSMGR, &mut refused),
             sentinel: global(root, agent::SENTINEL, &mut refused)
                 .filter(|sentinel: &SentinelStatus| sentinel.state != SentinelState::Off),
@@ -140,11 +144,11 @@ fn global<T: Topic>(root: &Root, agent: &str, refused: &mut Vec<String>) -> Opti
     }
 }
 
-/// Reads `WaitDrainInProgress`. The key of NodeAgentStatus is the name of the agent.
-fn wait_drain(root: &Root, refused: &mut Vec<String>) -> Option<bool> {
+/// Reads NodeAgentStatus. Its key is the name of the agent.
+fn nodeagent(root: &Root, refused: &mut Vec<String>) -> Option<NodeAgentStatus> {
     let read = read_items::<NodeAgentStatus>(root, agent::NODEAGENT, Persistence::Volatile);
     refused.extend(read.refused.iter().map(ToString::to_string));
-    read.items.values().next().map(|status| status.wait_drain_in_progress)
+    read.items.into_values().next()
 }
 
 fn agent_seen(root: &Root, name: &'static str, refused: &mut Vec<String>) -> AgentSeen {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use pubsub::store::{create_folder, remove_durably, write_durably};
 use pubsub::{Backup, Owner, Persistence, Root, StoreError, read_checked};
 use schemas::agent::NODEAGENT;
-use schemas::{BootReason, GoTime, Operation};
+use schemas::{BootReason, GoTime, NodeAgentStatus, Operation};
 
 use crate::current_command::Command;
 
@@ -24,8 +24,6 @@ const COUNTER: &str = "restartcounter";
 const MAX_BYTES: u64 = 64 * 1024;
 /// Limit in bytes for the reason that is published.
 const MAX_SHOWN: usize = 1024;
-/// EVE's prefix for the reason of a reboot that was commanded.
-const NORMAL: &str = "NORMAL: ";
 /// The reason that is published if the boot before has written none.
 pub(crate) const NO_REASON: &str = "went down past ebb, without a drain: a power cut, a crash, `reboot -f`, or a shutdown that \
                                     ebb-hold.service did not hold";
@@ -46,7 +44,8 @@ pub(crate) fn leave(root: &Root, command: &Command) -> Result<(), StoreError> {
     let folder = root.join(FOLDER);
     create_folder(&folder)?;
     write_durably(&folder, NAME, boot_reason(command).name().as_bytes(), Backup::None)?;
-    write_durably(&folder, REASON, format!("{NORMAL}{}", command.reason).as_bytes(), Backup::None)
+    let reason = format!("{}{}", NodeAgentStatus::NORMAL, command.reason);
+    write_durably(&folder, REASON, reason.as_bytes(), Backup::None)
 }
 
 /// Writes the reason of a shutdown that does not come through nodeagent. The next boot has no number of EVE for it.
@@ -85,7 +84,7 @@ pub(crate) fn read(root: &Root) -> Left {
 /// The text of the reason without EVE's prefix; None if there is none.
 pub(crate) fn reason(root: &Root) -> Option<String> {
     let reason = read(root).reason;
-    let plain = reason.strip_prefix(NORMAL).map(str::to_owned);
+    let plain = reason.strip_prefix(NodeAgentStatus::NORMAL).map(str::to_owned);
     Some(plain.unwrap_or(reason)).filter(|reason| !reason.is_empty())
 }
 

@@ -3,7 +3,7 @@
 use schemas::agent::{shown, shown_asker};
 use schemas::{
     BaseOsHold, BaseOsHoldState, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus,
-    Member, NodeDrainReport, Operation, Outcome, PodLine, SentinelState, SentinelStatus,
+    Member, NodeAgentStatus, NodeDrainReport, Operation, Outcome, PodLine, SentinelState, SentinelStatus,
     Slot, SpentOrder, WindowState, WindowStatus,
 };
 
@@ -44,6 +44,11 @@ pub(super) fn render(
         if !release.is_empty() && seen.report.as_ref().is_none_or(|report| report.hint != release) {
             page.field("do", &release);
         }
+    }
+    // How it went down for a command is in the journal, and of no interest here.
+    let is_special = |why: &&String| !why.is_empty() && !why.starts_with(NodeAgentStatus::NORMAL);
+    if let Some(why) = seen.reboot_reason.as_ref().filter(is_special) {
+        page.line(&format!("Before this boot: {why}"));
     }
     page.line(&agents(&seen.agents));
     show(head::remarks(seen, clock, all_pods), &mut page);

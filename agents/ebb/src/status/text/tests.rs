@@ -660,6 +660,19 @@ fn the_exit_code_of_what_waits_for_the_window() {
     assert_eq!(screen_of(&draining, None, 200).1, Code::InProgress);
 }
 
+/// A reboot that went round ebb is said for as long as the boot lasts.
+#[test]
+fn how_the_machine_went_down_is_said_unless_it_was_commanded() {
+    for (reason, is_said) in
+        [("NORMAL: reboot command", false), ("", false), ("went down past ebb, without a drain", true)]
+    {
+        let seen = StatusView { reboot_reason: Some(reason.to_owned()), ..idle() };
+        let (screen, code) = screen_of(&seen, None, 200);
+        let line = format!("Before this boot: {reason}");
+        assert_eq!((screen.contains(&line), code), (is_said, Code::Fine), "{screen}");
+    }
+}
+
 #[test]
 fn the_window_is_said_once() {
     let mut closed = with_window(WindowState::Closed, "outside the window");
