@@ -251,6 +251,8 @@ impl NodeagentShell {
         } else if action.state == DeviceActionState::Acting {
             // The reason is of this boot, written for the next one.
             return Ok(());
+        } else {
+            self.tell_a_soft_reboot()?;
         }
         self.forget_reason();
         let boots_before =
@@ -259,6 +261,20 @@ impl NodeagentShell {
             tracing::warn!("{}; this boot is not counted", error_chain(&error));
         }
         Ok(())
+    }
+
+    /// Publishes the reason that ebb-hold has left in this boot of the kernel: userspace has begun again since.
+    fn tell_a_soft_reboot(&mut self) -> Result<(), PublishError> {
+        let boot_reason::Left { reason, at, .. } = boot_reason::read(self.context.root());
+        // nodeagent's own reason is of a command that this boot has outlived.
+        if reason.is_empty() || reason.starts_with(NodeAgentStatus::NORMAL) {
+            return Ok(());
+        }
+        tracing::info!("RebootReason, why userspace went down before this start: {reason}");
+        let key = key_of(agent::NODEAGENT);
+        let before = self.status.get(&key).cloned().unwrap_or_default();
+        let status = NodeAgentStatus { reboot_reason: reason, reboot_time: at, ..before };
+        self.status.publish(&key, &status).map(|_| ())
     }
 
     fn first_status(&self) -> NodeAgentStatus {

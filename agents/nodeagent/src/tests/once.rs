@@ -79,6 +79,27 @@ async fn the_next_boot_knows_why_when_and_how_often() {
     assert!(!device.path("persist/boot-reason").exists());
 }
 
+/// The kernel's boot goes on, and `/run` stays. A reason of nodeagent's own is one of a command that failed.
+#[tokio::test]
+async fn a_soft_reboot_has_the_reason_that_the_hold_left() {
+    let mut device = Device::start(&[]).await;
+    let held = "soft-reboot.target: NOT DRAINED: hold.timeout (20 s) is over";
+    for (left, expected) in [("NORMAL: because", ""), (held, held), ("", held)] {
+        device.stop().await;
+        device.write("persist/reboot-reason", left);
+        device.run().await;
+        device.looks().await;
+        let status = device.status.get(&TopicKey::parse("nodeagent").unwrap()).unwrap();
+        assert_eq!(
+            (status.reboot_reason.as_str(), status.boot_reason),
+            (expected, BootReason::FIRST),
+            "{left}"
+        );
+        assert!(!device.path("persist/reboot-reason").exists());
+    }
+    device.stop().await;
+}
+
 /// The files that EVE's watchdog leaves behind, and files that cannot be read.
 #[tokio::test]
 async fn a_reason_that_others_left_is_told() {
