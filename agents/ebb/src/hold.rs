@@ -12,6 +12,7 @@ use clap::Args;
 use kubectl_ebb::screen;
 use pubsub::{Persistence, Publisher, Root, Subscription, TopicKey};
 use runtime::agent_state::nodeagent_takes_down;
+use runtime::liveness::hung_for;
 use runtime::requester::new_request;
 use runtime::settings::Command;
 use runtime::{AgentFlags, boot, clock, error_chain, peers, program};
@@ -138,7 +139,7 @@ impl Drain {
         match self.zedkube_until {
             Some(end) if end <= now => Verdict::Undrained(is_away()),
             Some(_) => Verdict::wait(is_away()),
-            None => judge(report, self.request.as_ref()),
+            None => judge(report, self.request.as_ref(), hung_for(&self.root, agent::ZEDKUBE)),
         }
     }
 
@@ -178,8 +179,12 @@ impl Drain {
     }
 }
 
-/// What zedkube says of our request.
-fn judge(report: Option<&NodeDrainReport>, request: Option<&NodeDrainRequest>) -> Verdict {
+/// What zedkube says of our request. `hung`: so long it has made no progress, and what it says may be old.
+fn judge(
+    report: Option<&NodeDrainReport>,
+    request: Option<&NodeDrainRequest>,
+    hung: Option<Duration>,
+) -> Verdict {
     let Some(report) = report else {
         return Verdict::wait("zedkube has reported nothing yet".to_owned());
     };
@@ -201,7 +206,10 @@ fn judge(report: Option<&NodeDrainReport>, request: Option<&NodeDrainRequest>) -
         (DrainStatus::Complete, _) => {
             Verdict::Pass(format!("{NOT_DRAINED}, as settings or an operator allow: {reason}"))
         }
-        _ => Verdict::wait(format!("{}: {reason}", report.phase)),
+        _ => Verdict::wait(hung.map_or_else(
+            || format!("{}: {reason}", report.phase),
+            |silent| format!("zedkube hangs: it has made no progress for {} s", silent.as_secs()),
+        )),
     }
 }
 
@@ -332,7 +340,10 @@ mod tests {
                 Verdict::Wait { why: "2 pods".to_owned(), is_failed: true },
             ),
         ] {
-            assert_eq!(judge(report.as_ref(), Some(&request)), verdict, "{report:?}");
+            assert_eq!(judge(report.as_ref(), Some(&request), None), verdict, "{report:?}");
         }
+        let hung =
+            judge(Some(&answered(DrainStatus::Unknown)), Some(&request), Some(Duration::from_secs(50)));
+        assert_eq!(hung, wait("zedkube hangs: it has made no progress for 50 s"));
     }
 }
