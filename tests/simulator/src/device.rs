@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 
 use crate::eve::Eve;
 use crate::kernel::{self, Task};
+use crate::programs;
 
 /// The version that runs, in `/run` as on EVE.
 const VERSION: &str = "/run/eve-release";
@@ -87,6 +88,8 @@ pub(crate) struct Device {
     zedkube_stands: (u64, u64),
     /// EVE's zedkube runs here in the place of ours.
     pub(crate) eve: Option<Eve>,
+    /// `ebb-hold.service` is active: it is the first that a shutdown stops.
+    pub(crate) holds: bool,
 }
 
 /// What the controller publishes on the device.
@@ -126,6 +129,7 @@ impl Device {
             zedkube_away: (0, None),
             zedkube_stands: (0, 0),
             eve: None,
+            holds: false,
         };
         device.write(KUBECONFIG, kubeconfig)?;
         device.write(MACHINE_ID, &device.machine_id())?;
@@ -181,6 +185,7 @@ impl Device {
     /// Begins userspace, again after a soft reboot: `/run` and the kernel's boot id stay.
     pub(crate) fn begin_userspace(&mut self) -> Result<()> {
         self.controller = None;
+        programs::set_target(self.machine, None);
         let lock = AgentLock::acquire(&self.root, agent::CONTROLLER)?;
         let volatile = Persistence::Volatile;
         let commands = Publisher::open(&self.root, agent::CONTROLLER, volatile, &lock)?;
@@ -422,8 +427,14 @@ impl Device {
         runs
     }
 
+    /// The target by which systemd takes the device down.
+    pub(crate) fn target(&self) -> Option<&'static str> {
+        programs::target_of(self.machine)
+    }
+
     /// All that runs on the device dies.
     pub(crate) fn kill_all(&mut self) {
+        self.holds = false;
         for agent in Agent::ALL.into_iter().chain([Agent::Sentinel]) {
             self.kill(agent);
         }

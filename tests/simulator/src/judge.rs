@@ -6,12 +6,14 @@ mod answers;
 mod boots;
 mod drains;
 mod files;
+mod holds;
 mod host;
 mod looks;
 mod orders;
 mod pauses;
 mod requests;
 mod rest;
+mod times;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -160,6 +162,10 @@ struct Known {
     asked_for: AskedFor,
     /// The lock files that were removed.
     locks: Locks,
+    /// What it may begin when.
+    times: times::Times,
+    /// Since when `ebb-hold.service` keeps a shutdown back.
+    held_since: Option<u64>,
     /// When an agent was last seen to give a sign of life, by its name.
     signs: BTreeMap<&'static str, (Option<SystemTime>, u64)>,
     /// What its drain was based on.
@@ -196,6 +202,7 @@ impl Known {
         self.activations.clear();
         self.acting = None;
         (self.overridden_at, self.contradicted_since, self.disagree_since) = (None, None, None);
+        self.held_since = None;
         self.signs.clear();
         (self.orders, self.locks, self.asked_for) =
             (Orders::default(), Locks::default(), AskedFor::default());
@@ -521,8 +528,9 @@ impl Judge {
         if let Some((invariant, what)) = broken {
             self.complain(invariant, &what);
         }
-        // An operator's order is put back by zedkube if it came while zedkube took another one.
-        if path.contains("/kube-status/force-") {
+        // An operator's order is put back by zedkube if it came while zedkube took another one. Why the device goes down is
+        // left by whoever lets it: nodeagent, or ebb-hold.
+        if path.contains("/kube-status/force-") || path.ends_with("/persist/reboot-reason") {
             return;
         }
         let first = self.writers.entry(path.to_owned()).or_insert_with(|| who.to_owned());

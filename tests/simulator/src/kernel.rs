@@ -281,6 +281,17 @@ pub(crate) fn now() -> u64 {
     inside(|| state().now())
 }
 
+/// The wall clock of this machine, in nanoseconds of Unix time.
+pub(crate) fn wall_clock(machine: u32) -> u64 {
+    inside(|| state().wall_clock_on(machine))
+}
+
+/// The number of the machine on which this thread runs; 0 for the world.
+pub(crate) fn this_machine() -> u32 {
+    let task = this_task();
+    inside(|| state().number_of_machine(task))
+}
+
 /// The name of the task that runs; empty outside a history.
 pub(crate) fn task_name() -> String {
     let task = TASK.get();

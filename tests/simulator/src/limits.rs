@@ -6,6 +6,7 @@ use crate::world::{MINUTE, SECOND, chance, pick};
 
 /// `volumes.detach-timeout`.
 const DETACHES: u64 = 30 * SECOND;
+const DAY: u64 = 24 * 60 * MINUTE;
 /// Whatever waits for an agent gives up before that.
 pub(crate) const GIVEN_UP: u64 = 15 * MINUTE;
 
@@ -38,6 +39,31 @@ pub(crate) struct Limits {
     pub(crate) detach: u64,
     /// What a person calls long: the power stays off, or a fault is not mended, for so long.
     pub(crate) long: u64,
+    /// When commands of the host and the cluster may begin.
+    pub(crate) window: Option<Window>,
+    /// `hold.timeout`, where `ebb-hold.service` keeps a shutdown back that goes round ebb.
+    pub(crate) hold: Option<u64>,
+}
+
+/// The maintenance window, in minutes of a day; on the next day, if it ends before it begins. A history begins at 16:00.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    from: u64,
+    to: u64,
+}
+
+/// `window.lead`, in minutes.
+const LEAD: u64 = 1;
+
+impl Window {
+    /// True if a drain may begin at this time of the wall clock, in nanoseconds, or might have a moment before.
+    pub(crate) const fn is_open(self, wall: u64, moment: u64) -> bool {
+        let Self { from, to } = self;
+        let at = wall % DAY;
+        let until = (to - LEAD) * MINUTE + moment;
+        let from = from * MINUTE;
+        if from < until { from <= at && at <= until } else { from <= at || at <= until }
+    }
 }
 
 impl Limits {
@@ -65,6 +91,8 @@ impl Limits {
                 activation: 10 * MINUTE,
                 settle,
                 long: 20 * MINUTE,
+                window: None,
+                hold: None,
             };
         }
         Self {
@@ -81,7 +109,20 @@ impl Limits {
             activation: 2 * MINUTE,
             settle,
             long: 4 * MINUTE,
+            window: None,
+            hold: None,
         }
+    }
+
+    /// Draws a window that opens in four minutes, or closes in three and opens in an hour.
+    pub(crate) fn draw_window(&mut self) {
+        let [from, to] = pick(&[[16 * 60 + 4, 24 * 60 - 1], [17 * 60, 16 * 60 + 3]]);
+        self.window = chance(3).then_some(Window { from, to });
+    }
+
+    /// Draws whether shutdowns that go round ebb are kept back, and how long.
+    pub(crate) fn draw_hold(&mut self) {
+        self.hold = chance(5).then(|| pick(&[MINUTE, 3 * MINUTE, 10 * MINUTE]));
     }
 
     /// As lines of TOML.
@@ -103,8 +144,15 @@ impl Limits {
         let times = times.map(|(key, nanos)| format!("{key} = \"{}s\"\n", nanos / SECOND));
         let evictions = self.evictions.map(|times| format!("evict.max-retries = {times}\n"));
         // EVE's way: otherwise a device would wait for the end of every outage.
+        let hour = |minutes: u64| format!("{:02}:{:02}", minutes / 60, minutes % 60);
+        let window = self.window.map(|Window { from, to }| {
+            let (from, to) = (hour(from), hour(to));
+            format!("window.from = \"{from}\"\nwindow.to = \"{to}\"\nwindow.lead = \"{LEAD}m\"\n")
+        });
+        let hold = self.hold.map(|nanos| format!("hold.timeout = \"{}s\"\n", nanos / SECOND));
         let ways = "api-unreachable = \"complete\"\nno-peer = \"complete\"\n";
-        format!("{ways}slots.limit = {slots}\n{}{}", evictions.unwrap_or_default(), times.collect::<String>())
+        let others: String = [evictions, window, hold].into_iter().flatten().collect();
+        format!("{ways}slots.limit = {slots}\n{others}{}", times.collect::<String>())
     }
 
     /// An outage of this time lets a device go down undrained.

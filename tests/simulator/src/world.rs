@@ -42,6 +42,8 @@ const UNFREEZE: &str = "unfreeze";
 /// How a person keeps a node drained over boots, and gives it back.
 const KEEP: &str = "request --keep --reason fan";
 const GIVE_BACK: &str = "cancel";
+/// What `ebb-hold.service` runs when it starts and when it stops.
+const HOLD: &str = "hold";
 
 /// The world of one history.
 #[derive(Debug)]
@@ -99,6 +101,10 @@ pub(crate) fn history(Plan { left_out, only }: Plan) -> Result<Vec<String>> {
     kernel::draw_from(Stream::Host);
     world.draw_host();
     world.draw_kept();
+    kernel::draw_from(Stream::Times);
+    world.draw_later();
+    kernel::draw_from(Stream::Shutdowns);
+    world.draw_shutdown();
     kernel::draw_from(Stream::World);
     world.run()?;
     if only.is_some() && (kernel::is_doomed() || world.unmet.is_some() || !world.aimed.is_empty()) {
@@ -141,8 +147,8 @@ impl World {
     fn new(left_out: BTreeSet<u32>) -> Result<Self> {
         programs::begin();
         let watching = PathWatch::new([kernel::ROOT]);
-        let limits = Limits::draw();
-        let mut settings = limits.settings();
+        let mut limits = Limits::draw();
+        let mut settings = String::new();
         for (one_of, setting) in draw::SETTINGS {
             if chance(one_of) {
                 settings.push_str(setting);
@@ -157,6 +163,13 @@ impl World {
         if chance(5) {
             settings.push_str(draw::SENTINEL);
         }
+        kernel::draw_from(Stream::Times);
+        if settings.contains(draw::FROM_CLUSTER) || settings.contains(draw::SENTINEL) {
+            limits.draw_window();
+        }
+        kernel::draw_from(Stream::Shutdowns);
+        limits.draw_hold();
+        settings.push_str(&limits.settings());
         kernel::draw_from(Stream::World);
         let (aimed, phases, seen) = (Vec::new(), BTreeMap::new(), Seen::default());
         // A client of the API server does not begin without a certificate of the system.
@@ -378,6 +391,10 @@ impl World {
                 self.devices[device].eve_starts();
                 self.eve(device, eve::Step::Start)?;
             }
+            // systemd starts nothing while the system goes down.
+            Happening::Start(device, _) if self.devices[device].target().is_some() => {
+                self.at(kernel::now() + 5 * SECOND, what);
+            }
             Happening::Start(device, agent) => self.devices[device].start(agent),
             Happening::Eve(device, life, step) => {
                 if self.devices[device].eve.as_ref().is_some_and(|eve| eve.life() == life) {
@@ -451,6 +468,14 @@ impl World {
             self.at(from + kernel::below(5 * SECOND), Happening::Start(device, agent));
         }
         self.start_sentinel(device, from + SECOND);
+        self.start_hold(device, from + 6 * SECOND);
+    }
+
+    /// `ebb-hold.service` is started where a site wants it.
+    fn start_hold(&mut self, device: usize, at: u64) {
+        if self.limits.hold.is_some() {
+            self.at(at, Happening::Fault(device, Fault::Person(Deed::Verb(HOLD))));
+        }
     }
 
     /// The sentinel is started where a site wants it.
@@ -465,8 +490,8 @@ impl World {
         let node = self.devices[device].node.clone();
         let keeps_run = chance(8);
         let run = if keeps_run { "kept" } else { "emptied" };
-        let reason = if why == Down::PowerCut { "a power cut" } else { "nodeagent" };
-        tell(&node, &format!("the device goes down because of {reason}; /run is {run}"));
+        let reason = if why == Down::PowerCut { "by a power cut" } else { "as it is told" };
+        tell(&node, &format!("the device goes down {reason}; /run is {run}"));
         self.stop(device);
         // What was written until now, and each program that was started, is of this boot.
         self.observe();
@@ -556,8 +581,12 @@ impl World {
         words: &'static str,
         is_done: bool,
     ) -> (Option<(&'static str, u64)>, bool) {
-        let device = &self.devices[index];
+        let device = &mut self.devices[index];
         tell(&device.node, &format!("ebb {words}: {}", if is_done { "done" } else { "refused" }));
+        if words == HOLD {
+            self.hold_has_ended(index, is_done);
+            return (None, false);
+        }
         // It may have been taken back before its verb has ended.
         let is_commanded = is_done && device.is_commanded_by_a_person();
         self.judge.verb(index, words, is_commanded);
@@ -570,6 +599,26 @@ impl World {
         };
         // Whoever takes a reboot back has mended the disk, and whoever cannot unfreeze the device mends it.
         (next, words.starts_with("cancel") || (words == UNFREEZE && !is_done))
+    }
+
+    /// `ebb hold` has ended: the shutdown that it has kept back goes on. If there is none, the unit is active.
+    fn hold_has_ended(&mut self, index: usize, is_done: bool) {
+        let device = &mut self.devices[index];
+        let Some(target) = device.target() else {
+            device.holds = is_done;
+            self.judge.holds(index, false);
+            return;
+        };
+        let reason = device.text("/persist/reboot-reason").unwrap_or_default();
+        tell(&device.node, &format!("the shutdown goes on: {reason}"));
+        let boot = device.boot();
+        self.judge.lets_go(&self.cluster, index, &self.devices[index], &reason);
+        let goes_down = match target {
+            "soft-reboot.target" => Happening::Fault(index, Fault::Device(Mishap::SoftReboot)),
+            "poweroff.target" => Happening::GoesDown(index, boot, Operation::Poweroff),
+            _ => Happening::GoesDown(index, boot, Operation::Reboot),
+        };
+        self.at(kernel::now() + kernel::below(5 * SECOND), goes_down);
     }
 
     /// An agent has started a program.

@@ -129,6 +129,13 @@ impl Judge {
             self.complain("a command that was taken back is not carried out", &what);
         }
         self.judge_reason(cluster, index, device, action);
+        if works && operation != Operation::Shutdown {
+            self.judge_down(cluster, index, device, &action.reason);
+        }
+    }
+
+    /// "Never more down than there are slots": the device goes down, for this reason.
+    pub(super) fn judge_down(&mut self, cluster: &FakeCluster, index: usize, device: &Device, reason: &str) {
         let outage = self.outage(cluster);
         // Of one that goes down in the same outage nobody can know.
         let before = self.away_since.unwrap_or(u64::MAX);
@@ -138,21 +145,14 @@ impl Judge {
         let is_overridden =
             self.devices[index].overridden_at.is_some() || device.zedkube_was_away() >= self.limits.start;
         let most = usize::try_from(self.limits.slots).unwrap_or_default();
-        if works
-            && operation != Operation::Shutdown
-            && self.limits.slots > 0
-            && down >= most
-            && outage < self.limits.down_max
-            && !is_overridden
-        {
-            self.complain("never more down than there are slots", &format!("{node} goes down beside {down}"));
+        if self.limits.slots > 0 && down >= most && outage < self.limits.down_max && !is_overridden {
+            let what = format!("{} goes down beside {down}", device.node);
+            self.complain("never more down than there are slots", &what);
         }
-        if works && operation != Operation::Shutdown {
-            // A device that was forced has no slot: the operator answers for it. Nor has one without a zedkube, or one
-            // that goes undrained in an outage: until its Node is NotReady, nobody else can know.
-            let has_slot = !is_overridden && !action.reason.contains("NOT DRAINED");
-            self.devices[index].by_us = has_slot.then(kernel::now);
-        }
+        // A device that was forced has no slot: the operator answers for it. Nor has one without a zedkube, or one that goes
+        // undrained in an outage: until its Node is NotReady, nobody else can know.
+        let has_slot = !is_overridden && !reason.contains("NOT DRAINED");
+        self.devices[index].by_us = has_slot.then(kernel::now);
     }
 
     /// A node goes down drained, or says why it does not.
@@ -178,32 +178,46 @@ impl Judge {
         if action.source == Source::Cluster && !self.devices[index].obeys_the_cluster() {
             self.complain("a device obeys the cluster only if it is set so", node);
         }
-        let outage = self.outage(cluster).max(self.outage_before(decided_at));
         let is_overridden =
             self.devices[index].overridden_at.is_some_and(|at| decided_at.saturating_sub(at) < OVERRIDE);
         // The words of the agent that asked are older, if it does not run.
         let asks = if action.image.is_empty() { Agent::DeviceOp } else { Agent::Baseos };
         let is_wordless = is_overridden && device.runs_for(asks) == 0;
         if action.reason.contains("NOT DRAINED") {
-            let has_just_ended = self.back_at.is_some_and(|at| kernel::now() - at < TAKEN_BACK);
-            let away = device.zedkube_was_away();
-            // Who has a slot need not wait for the others.
-            let has_slot = has_slot(cluster, node) || self.may_have_lost_its_slot(index);
-            let turns = if has_slot { 0 } else { self.turns_before(cluster, node) };
-            if outage + SLACK < self.limits.unreachable + turns * self.limits.down_max
-                && !has_just_ended
-                && !is_overridden
-                && away < self.limits.start
-            {
-                let (outage, away) = (outage / SECOND, away / SECOND);
-                let what =
-                    format!("{node}, in an outage of {outage} s, with a zedkube that was away for {away} s");
-                self.complain("undrained only when that is justified", &what);
-            }
+            self.judge_undrained(cluster, index, device, decided_at);
         } else if self.devices[index].has_eve {
             self.judge_eves_answer(index, node, !action.image.is_empty());
         } else if !is_taken_back && !is_wordless {
             self.judge_drained(cluster, device, decided_at);
+        }
+    }
+
+    /// "Undrained only when that is justified."
+    pub(super) fn judge_undrained(
+        &mut self,
+        cluster: &FakeCluster,
+        index: usize,
+        device: &Device,
+        decided_at: u64,
+    ) {
+        let node = &device.node;
+        let outage = self.outage(cluster).max(self.outage_before(decided_at));
+        let is_overridden =
+            self.devices[index].overridden_at.is_some_and(|at| decided_at.saturating_sub(at) < OVERRIDE);
+        let has_just_ended = self.back_at.is_some_and(|at| kernel::now() - at < TAKEN_BACK);
+        let away = device.zedkube_was_away();
+        // Who has a slot need not wait for the others.
+        let has_slot = has_slot(cluster, node) || self.may_have_lost_its_slot(index);
+        let turns = if has_slot { 0 } else { self.turns_before(cluster, node) };
+        if outage + SLACK < self.limits.unreachable + turns * self.limits.down_max
+            && !has_just_ended
+            && !is_overridden
+            && away < self.limits.start
+        {
+            let (outage, away) = (outage / SECOND, away / SECOND);
+            let what =
+                format!("{node}, in an outage of {outage} s, with a zedkube that was away for {away} s");
+            self.complain("undrained only when that is justified", &what);
         }
     }
 

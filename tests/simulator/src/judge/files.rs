@@ -30,6 +30,7 @@ impl Judge {
         }
         let Some(content) = content else { return };
         self.judge_commands(index, device, path, content);
+        self.judge_time(index, device, path, content);
         let known = &mut self.devices[index];
         if path.contains("/kube-status/") {
             let is_taken = path.ends_with(".applied");

@@ -41,6 +41,7 @@ impl Judge {
             self.judge_recorded(index, device);
             self.judge_orders(index, device);
             self.judge_locks(index, device);
+            self.judge_held(index, device);
             self.judge_action_of_boot(index, device);
             self.judge_signs(index, device);
             self.judge_drain(cluster, index, device);

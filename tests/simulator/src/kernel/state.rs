@@ -156,6 +156,10 @@ pub(crate) enum Stream {
     Commands,
     /// What the host asks for.
     Host,
+    /// The times at which commands may begin.
+    Times,
+    /// Shutdowns that go round ebb.
+    Shutdowns,
 }
 
 /// All that a history's scheduling depends on.
@@ -164,14 +168,8 @@ pub(super) struct State {
     now: u64,
     /// The order of the tasks, and what they draw themselves.
     random: Random,
-    /// What the world draws beside faults.
-    drawn: Random,
-    /// What the world draws for faults.
-    drawn_faults: Random,
-    /// What the world draws for the commands of the cluster.
-    drawn_commands: Random,
-    /// What the world draws for what the host asks for.
-    drawn_host: Random,
+    /// What the world draws, by the stream.
+    drawn: [Random; 6],
     /// The stream that is drawn from now.
     draws: Stream,
     tasks: BTreeMap<Task, Entry>,
@@ -210,10 +208,14 @@ impl State {
         Self {
             now: 0,
             random: Random(seed),
-            drawn: Random(!seed),
-            drawn_faults: Random(seed ^ (1 << 63)),
-            drawn_commands: Random(seed ^ (1 << 62)),
-            drawn_host: Random(seed ^ (1 << 61)),
+            drawn: [
+                Random(!seed),
+                Random(seed ^ (1 << 63)),
+                Random(seed ^ (1 << 62)),
+                Random(seed ^ (1 << 61)),
+                Random(seed ^ (1 << 60)),
+                Random(seed ^ (1 << 59)),
+            ],
             draws: Stream::World,
             tasks: BTreeMap::new(),
             last: 0,
@@ -249,12 +251,7 @@ impl State {
 
     /// The next random number for the world.
     pub(super) const fn draw(&mut self) -> u64 {
-        match self.draws {
-            Stream::World => self.drawn.next(),
-            Stream::Faults => self.drawn_faults.next(),
-            Stream::Commands => self.drawn_commands.next(),
-            Stream::Host => self.drawn_host.next(),
-        }
+        self.drawn[self.draws as usize].next()
     }
 
     pub(super) const fn draw_from(&mut self, stream: Stream) {
@@ -324,8 +321,7 @@ impl State {
     }
 
     fn machine_of(&self, task: Task) -> Machine {
-        let machine = self.tasks.get(&task).map_or(0, |entry| entry.machine);
-        self.machines.get(&machine).copied().unwrap_or_default()
+        self.machines.get(&self.number_of_machine(task)).copied().unwrap_or_default()
     }
 
     /// The time of `CLOCK_MONOTONIC` on the machine of this task, in nanoseconds.
@@ -341,7 +337,13 @@ impl State {
 
     /// The time of `CLOCK_REALTIME`, in nanoseconds.
     pub(super) fn wall_clock(&self, task: Task) -> u64 {
-        (EPOCH + self.now).saturating_add_signed(self.machine_of(task).wall_ahead)
+        self.wall_clock_on(self.number_of_machine(task))
+    }
+
+    /// The same on this machine.
+    pub(super) fn wall_clock_on(&self, machine: u32) -> u64 {
+        let ahead = self.machines.get(&machine).map_or(0, |machine| machine.wall_ahead);
+        (EPOCH + self.now).saturating_add_signed(ahead)
     }
 
     /// The simulated time at which the machine's `CLOCK_MONOTONIC` will have this value.
@@ -531,6 +533,11 @@ impl State {
         for line in String::from_utf8_lossy(bytes).lines() {
             self.add_line(&format!("{:>6}.{:03} {name:<16} says: {line}", millis / 1000, millis % 1000));
         }
+    }
+
+    /// The number of the task's machine; 0 for the world.
+    pub(super) fn number_of_machine(&self, task: Task) -> u32 {
+        self.tasks.get(&task).map_or(0, |entry| entry.machine)
     }
 
     pub(super) fn name_of(&self, task: Task) -> String {

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 
 use super::happening::{Deed, Fault, Happening, Mishap};
 use super::situations::WITHOUT_RECORD;
-use super::{GIVE_BACK, MINUTE, SECOND, UNFREEZE, World, is_unschedulable, pick, show_boot};
+use super::{GIVE_BACK, HOLD, MINUTE, SECOND, UNFREEZE, World, is_unschedulable, pick, show_boot};
 use crate::device::Device;
 use crate::judge::GHOST;
 use crate::kernel::{self, DiskFault};
+use crate::programs;
 use crate::story::tell;
 use crate::trouble::{Trouble, is_outage, is_refusal};
 
@@ -92,7 +93,7 @@ impl World {
         if deed.is_on_the_device() && self.judge.is_away(index) {
             let is_a_duty = matches!(
                 deed,
-                Deed::Verb(UNFREEZE | WITHOUT_RECORD | GIVE_BACK)
+                Deed::Verb(UNFREEZE | WITHOUT_RECORD | GIVE_BACK | HOLD)
                     | Deed::LongRequest(false)
                     | Deed::Request(false)
             );
@@ -144,6 +145,17 @@ impl World {
                     self.judge.overridden(index);
                 }
             }
+            Deed::TakeDown(target) if device.holds && device.target().is_none() => {
+                tell(&device.node, &format!("systemd takes the device down: {target}"));
+                programs::set_target(device.machine, Some(target));
+                device.run_verb(HOLD);
+                self.judge.holds(index, true);
+            }
+            Deed::CallOff if device.target().is_some() => {
+                tell(&device.node, "somebody calls the shutdown off");
+                programs::set_target(device.machine, None);
+            }
+            Deed::TakeDown(_) | Deed::CallOff => {}
             Deed::Override(order) => {
                 let written = device.override_drain(order);
                 tell(&device.node, &format!("an operator's order by a file: {order} {written:?}"));
@@ -289,6 +301,7 @@ impl World {
             Mishap::ClockStep(nanos) => {
                 tell(&node, &format!("the wall clock is set by {} s", nanos / SECOND.cast_signed()));
                 kernel::step_clock(machine, nanos);
+                self.judge.clock_is_set(index);
             }
             Mishap::Disk(fault) => {
                 tell(&node, &format!("the disk of /persist: {fault:?}"));

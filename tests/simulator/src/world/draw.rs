@@ -350,6 +350,41 @@ impl World {
         }
     }
 
+    /// Draws a person who gives a command for later.
+    pub(super) fn draw_later(&mut self) {
+        let device = usize::try_from(kernel::below(self.devices.len() as u64)).unwrap_or_default();
+        if chance(10) {
+            let from = 15 * SECOND + kernel::below(2 * MINUTE);
+            let later = "reboot --in 3m --reason later";
+            self.plan_part([(from, Happening::Fault(device, Fault::Person(Deed::Verb(later))))]);
+        }
+    }
+
+    /// Draws a shutdown that goes round ebb.
+    pub(super) fn draw_shutdown(&mut self) {
+        let device = usize::try_from(kernel::below(self.devices.len() as u64)).unwrap_or_default();
+        if self.limits.hold.is_none() || self.devices[device].eve.is_some() {
+            return;
+        }
+        for device in 0..self.devices.len() {
+            self.start_hold(device, 13 * SECOND);
+        }
+        let targets =
+            ["reboot.target", "reboot.target", "kexec.target", "poweroff.target", "soft-reboot.target"];
+        let takes_down = || Fault::Person(Deed::TakeDown(pick(&targets)));
+        if chance(2) {
+            let later = kernel::below(pick(&[1, SECOND, 10 * SECOND]));
+            self.aim([(pick(&PHASES), later, takes_down())]);
+            return;
+        }
+        let from = 20 * SECOND + kernel::below(3 * MINUTE);
+        self.plan_part([(from, Happening::Fault(device, takes_down()))]);
+        if chance(4) {
+            let later = from + kernel::below(MINUTE);
+            self.plan_part([(later, Happening::Fault(device, Fault::Person(Deed::CallOff)))]);
+        }
+    }
+
     /// Draws what the cluster commands.
     pub(super) fn draw_annotations(&mut self) {
         let any = || 15 * SECOND + kernel::below(2 * MINUTE);

@@ -3,6 +3,7 @@
 use cluster::node_commands::NodeCommand;
 use schemas::{Agent, Operation};
 
+use super::HOLD;
 use crate::eve;
 use crate::kernel::DiskFault;
 use crate::trouble::Trouble;
@@ -111,6 +112,9 @@ impl Fault {
                 Deed::Annotate(command, None) => format!("{} by the cluster taken back", command.name()),
                 Deed::HostAsks(Some(_)) => "reboot asked for by the host".to_owned(),
                 Deed::HostAsks(None) => "reboot not asked for by the host any more".to_owned(),
+                Deed::TakeDown(target) => format!("{target} past ebb"),
+                Deed::CallOff => "shutdown called off".to_owned(),
+                Deed::Verb(HOLD) => return None,
                 Deed::Verb(words) => format!("ebb {}", words.split(" --").next().unwrap_or_default()),
                 Deed::Override(_) => "override by a file".to_owned(),
                 Deed::RemoveFiles => "files of zedkube removed".to_owned(),
@@ -160,6 +164,10 @@ pub(super) enum Deed {
     Annotate(NodeCommand, Option<&'static str>),
     /// The host asks for a reboot by a file with this text, or asks no more.
     HostAsks(Option<&'static str>),
+    /// Takes the device down by this target of systemd, without ebb: `ebb-hold.service` keeps it up.
+    TakeDown(&'static str),
+    /// Calls such a shutdown off.
+    CallOff,
     /// Runs a verb of `ebb` on the device.
     Verb(&'static str),
     /// Overrides the drain by a file with this text.
@@ -189,6 +197,8 @@ impl Deed {
     pub(super) const fn is_on_the_device(self) -> bool {
         match self {
             Self::Verb(_)
+            | Self::TakeDown(_)
+            | Self::CallOff
             | Self::HostAsks(_)
             | Self::Override(_)
             | Self::RemoveFiles

@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    fn aim<const N: usize>(&mut self, aimed: [(&'static str, u64, Fault); N]) {
+    pub(super) fn aim<const N: usize>(&mut self, aimed: [(&'static str, u64, Fault); N]) {
         if self.has_next_part() {
             self.aimed.extend(aimed);
         }
