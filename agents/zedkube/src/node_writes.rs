@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cluster::ApiFailure;
 use cluster::cordon::{
     CordonFailure, Cordoned, PriorCordon, Uncordoned, adopt, cordon_in_group, mark_without_slot, uncordon,
 };
@@ -116,7 +117,7 @@ async fn carry_out(
         }
         Write::Uncordon { serial, node } => {
             keep(None);
-            let result = try_uncordon(link, &node).await;
+            let result = told(try_uncordon(link, &node).await);
             match &result {
                 Ok(Uncordoned::StaysCordoned) => tracing::warn!(
                     "cordonNode: {node} stays cordoned: annotation ebb.dev/keep-cordoned is on it, or somebody has \
@@ -129,7 +130,7 @@ async fn carry_out(
             Event::Uncordoned { serial, result: result.map(drop) }
         }
         Write::Adopt { serial, node, whose } => {
-            let result = try_adopt(link, &node, whose).await;
+            let result = told(try_adopt(link, &node, whose).await);
             match &result {
                 Ok(true) => tracing::warn!(
                     "cordonNode: the cordon on {node} had no annotation that says whose it is, and is marked as ours now"
@@ -142,12 +143,13 @@ async fn carry_out(
             Event::Adopted { serial, result }
         }
         Write::MarkWithoutSlot { serial, node } => {
-            let result = try_mark_without_slot(link, &node).await;
+            let result = told(try_mark_without_slot(link, &node).await);
             match &result {
                 Ok(()) => tracing::info!(
-                    "cordonNode: {node} stays cordoned and gives its slot back: other nodes may go down beside it"
+                    "cordonNode: {node} stays cordoned, and its cordon takes no slot: other nodes may go down beside \
+                     it"
                 ),
-                Err(error) => tracing::warn!("cordonNode: {node} keeps its slot for now: {error}"),
+                Err(error) => tracing::warn!("cordonNode: the cordon of {node} still takes a slot: {error}"),
             }
             Event::MarkedWithoutSlot { serial, result }
         }
@@ -168,24 +170,25 @@ async fn try_cordon(
     })
 }
 
-async fn try_uncordon(link: &Link, node: &str) -> Result<Uncordoned, String> {
-    let (cluster, _) = link.cluster().await.map_err(|failure| failure.text().to_owned())?;
-    uncordon(&cluster, node, OWNER).await.map_err(|failure| failure.text().to_owned())
+async fn try_uncordon(link: &Link, node: &str) -> Result<Uncordoned, ApiFailure> {
+    uncordon(&link.cluster().await?.0, node, OWNER).await
 }
 
-async fn try_mark_without_slot(link: &Link, node: &str) -> Result<(), String> {
-    let (cluster, _) = link.cluster().await.map_err(|failure| failure.text().to_owned())?;
-    mark_without_slot(&cluster, node, OWNER).await.map_err(|failure| failure.text().to_owned())
+async fn try_mark_without_slot(link: &Link, node: &str) -> Result<(), ApiFailure> {
+    mark_without_slot(&link.cluster().await?.0, node, OWNER).await
 }
 
-async fn try_adopt(link: &Link, node: &str, whose: Ownerless) -> Result<bool, String> {
+async fn try_adopt(link: &Link, node: &str, whose: Ownerless) -> Result<bool, ApiFailure> {
     let reason = match whose {
         Ownerless::Eves => "EVE's zedkube drained this node for the update to ours",
         Ownerless::Ours => "zedkube has cordoned this node; its annotation was removed",
     };
-    let text = |failure: cluster::ApiFailure| failure.text().to_owned();
-    let (cluster, _) = link.cluster().await.map_err(text)?;
-    adopt(&cluster, node, OWNER, reason, whose).await.map_err(text)
+    adopt(&link.cluster().await?.0, node, OWNER, reason, whose).await
+}
+
+/// The result, with the text of its failure.
+fn told<T>(result: Result<T, ApiFailure>) -> Result<T, String> {
+    result.map_err(|failure| failure.text().to_owned())
 }
 
 #[cfg(test)]
