@@ -30,7 +30,8 @@ pub(crate) struct RequestArguments {
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
     /// Keep the node drained over boots too, until `ebb cancel`: for work that needs a power cycle. Once it is drained it
-    /// holds up no other node; if the drain fails it stays cordoned. With a request that stands: keep that one
+    /// holds up no other node; if the drain fails it stays cordoned. If a drain is requested already, that request is
+    /// kept
     #[arg(long)]
     keep: bool,
     /// Wait for the answer; exit code 1 if the drain fails
@@ -54,19 +55,19 @@ struct Document<'a> {
 #[derive(Debug)]
 struct Standing {
     request: NodeDrainRequest,
-    /// It is below `/persist`, and outlasts boots.
-    is_kept: bool,
-}
-
-/// Where the file of a request is.
-const fn persistence(is_kept: bool) -> Persistence {
-    if is_kept { Persistence::Persistent } else { Persistence::Volatile }
+    /// Where its file is.
+    persistence: Persistence,
 }
 
 impl Standing {
+    /// It outlasts boots.
+    const fn is_kept(&self) -> bool {
+        matches!(self.persistence, Persistence::Persistent)
+    }
+
     /// Until when the node stays drained.
     const fn lasting(&self) -> &'static str {
-        if self.is_kept {
+        if self.is_kept() {
             "over boots too, until `ebb cancel`"
         } else {
             "until `ebb cancel` or the next boot"
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
     let context = arguments.reason.clone().unwrap_or_else(|| format!("ebb:{}", peers::user()));
     let standing = ask(&root, context, arguments.keep)?;
     let NodeDrainRequest { context, requested_at, .. } = &standing.request;
-    let kept = if standing.is_kept { ", kept over boots" } else { "" };
+    let kept = if standing.is_kept() { ", kept over boots" } else { "" };
     journal(
         &root,
         &format!("NodeDrainRequest published: {context} for {}, {requested_at}{kept}", peers::user()),
@@ -98,7 +99,7 @@ pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn document(standing: &Standing) -> Document<'_> {
-    Document { request: &standing.request, kept: standing.is_kept, by: peers::user() }
+    Document { request: &standing.request, kept: standing.is_kept(), by: peers::user() }
 }
 
 /// Publishes the request. With `keep`, one that stands is kept from now on.
@@ -118,14 +119,19 @@ fn ask(root: &Root, context: String, keep: bool) -> anyhow::Result<Standing> {
     let current = current(root)?;
     let goes_on = current.as_ref().map_or(Ok(false), |current| goes_on(current, report.as_ref()))?;
     let request = match current {
-        Some(current) if goes_on && keep && !current.is_kept => current.request,
+        Some(current) if goes_on && keep && !current.is_kept() => current.request,
         Some(current) if goes_on => return Err(requested_already(&current, report.as_ref())),
         last => new_request(context, last.as_ref().map(|last| &last.request)),
     };
-    let mut requests = Publisher::open(root, agent::EBB, persistence(keep), &lock)?;
+    let (persistence, other) = if keep {
+        (Persistence::Persistent, Persistence::Volatile)
+    } else {
+        (Persistence::Volatile, Persistence::Persistent)
+    };
+    let mut requests = Publisher::open(root, agent::EBB, persistence, &lock)?;
     requests.publish(&TopicKey::global(), &request)?;
-    remove(root, &lock, persistence(!keep))?;
-    Ok(Standing { request, is_kept: keep })
+    remove(root, &lock, other)?;
+    Ok(Standing { request, persistence })
 }
 
 /// Removes the file of a request of ours, if it is there.
@@ -146,8 +152,7 @@ fn current(root: &Root) -> anyhow::Result<Option<Standing>> {
     let found = peers::request_of(root, agent::EBB).context(
         "cannot tell whether a drain is requested; remove that file: without it no drain is requested",
     )?;
-    Ok(found
-        .map(|(request, persistence)| Standing { request, is_kept: persistence == Persistence::Persistent }))
+    Ok(found.map(|(request, persistence)| Standing { request, persistence }))
 }
 
 /// Withdraws the request.
@@ -171,8 +176,8 @@ pub(crate) fn withdraw(place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     }
     let lock = peers::speak_as(&root, agent::EBB)?;
     // The kept one last: a command that is killed here must not leave the other one to count.
-    remove(&root, &lock, persistence(false))?;
-    remove(&root, &lock, persistence(true))?;
+    remove(&root, &lock, Persistence::Volatile)?;
+    remove(&root, &lock, Persistence::Persistent)?;
     journal(&root, &format!("NodeDrainRequest withdrawn: {context} of {requested_at} by {}", peers::user()));
     let follows = if peers::runs(&root, Agent::Zedkube) {
         "zedkube returns the node to service unless another drain is requested: see `ebb status`"
@@ -221,7 +226,7 @@ fn requested_already(current: &Standing, report: Option<&NodeDrainReport>) -> an
     let NodeDrainRequest { requested_at, context, .. } = &current.request;
     let is_unanswered = answer_to(&current.request, report) == DrainStatus::Unknown;
     let answered = if is_unanswered { "not answered yet" } else { "answered COMPLETE" };
-    let kept = if current.is_kept { ", kept over boots" } else { "" };
+    let kept = if current.is_kept() { ", kept over boots" } else { "" };
     anyhow!(
         "a drain is requested already ({context}, {requested_at}{kept}), {answered}; `ebb status` follows it, `ebb cancel` \
          withdraws it"
@@ -252,7 +257,7 @@ async fn follow(root: &Root, standing: &Standing, place: &OperatorFlags) -> anyh
     let mut reports: Subscription<NodeDrainReport> =
         Subscription::open(root, agent::ZEDKUBE, Persistence::Volatile);
     let mut requests: Subscription<NodeDrainRequest> =
-        Subscription::open(root, agent::EBB, persistence(standing.is_kept));
+        Subscription::open(root, agent::EBB, standing.persistence);
     let key = TopicKey::global();
     let mut printed = String::new();
     loop {
@@ -287,7 +292,7 @@ fn print_answer(
     let NodeDrainReport { outcome, reason, hint, .. } = report;
     let document = AnswerDocument {
         request: &standing.request,
-        kept: standing.is_kept,
+        kept: standing.is_kept(),
         answer,
         outcome: *outcome,
         reason,
@@ -296,7 +301,7 @@ fn print_answer(
     if answer.is_failed() {
         place.answer(&format!("the drain failed ({}): {reason}", answer.constant()), &document)?;
         let hint = if hint.is_empty() { "`ebb status` says more" } else { hint };
-        let cordoned = if standing.is_kept { ", and stays cordoned until `ebb cancel`" } else { "" };
+        let cordoned = if standing.is_kept() { ", and stays cordoned until `ebb cancel`" } else { "" };
         bail!(
             "this node is not drained{cordoned}; {hint}; `ebb request` tries again, `ebb cancel` withdraws the request"
         );
