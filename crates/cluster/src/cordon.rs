@@ -17,7 +17,7 @@ use text::one_line;
 
 use crate::failure::{ApiFailure, json_text};
 use crate::node_facts::{NodeFacts, is_unschedulable};
-use crate::nodes::{PATH, read_node, read_node_as};
+use crate::nodes::{PATH, find_node};
 use crate::objects::{Node, version};
 use crate::operation::{DryRun, Operation, TRIES};
 use crate::views::annotation;
@@ -187,24 +187,20 @@ struct Order<'a> {
 
 async fn set_cordon(cluster: &Cluster, node: &str, order: &Order<'_>) -> Result<Cordoned, CordonFailure> {
     let Order { owner, slots_group, marks, dry_run, .. } = *order;
-    let (manager, reason) = (field_manager(owner), shown_reason(order.reason));
-    let whole = Change {
+    let (manager, reason) = (field_manager(owner), &shown_reason(order.reason));
+    let whole = &Change {
         spec: Some(json!({"unschedulable": true})),
         annotations: Some(json!({CORDONED_BY: owner, CORDON_REASON: reason, SLOTS_GROUP: slots_group})),
         manager,
         dry_run,
     };
-    let marks_only = Change {
+    let marks_only = &Change {
         spec: None,
         annotations: Some(json!({CORDON_REASON: reason, SLOTS_GROUP: slots_group})),
         manager,
         dry_run,
     };
-    for _ in 0..TRIES {
-        let found = match read_node(cluster, node).await {
-            Ok(found) => found,
-            Err(failure) => return Err(cordon_failure(node, failure)),
-        };
+    let cordoned = change_newest(cluster, node, "cordon", |found, _| async move {
         let before = match cordon_change(&by_field(&found), owner) {
             CordonChange::Cordon => PriorCordon::Schedulable,
             CordonChange::AlreadyOurs => PriorCordon::Ours,
@@ -213,26 +209,26 @@ async fn set_cordon(cluster: &Cluster, node: &str, order: &Order<'_>) -> Result<
         let has = |key, value| annotation(&found.metadata, key).map(String::as_str) == value;
         let is_outdated = renews_reason(owner)
             && dry_run == DryRun::No
-            && !(has(CORDON_REASON, Some(&reason)) && has(SLOTS_GROUP, slots_group));
+            && !(has(CORDON_REASON, Some(reason)) && has(SLOTS_GROUP, slots_group));
         let cordoned = |node: &Node, unmarked| Cordoned { node: by_field(node), before, unmarked };
         let change = match before {
-            PriorCordon::Schedulable => &whole,
-            PriorCordon::Ours if is_outdated => &marks_only,
+            PriorCordon::Schedulable => whole,
+            PriorCordon::Ours if is_outdated => marks_only,
             PriorCordon::Ours | PriorCordon::Foreign => return Ok(cordoned(&found, None)),
         };
         match patch_marked(cluster, &found, change, marks).await {
-            Ok((changed, unmarked)) => return Ok(cordoned(&changed, unmarked)),
-            Err(ApiFailure::Conflict { .. }) => {}
+            Ok((changed, unmarked)) => Ok(cordoned(&changed, unmarked)),
+            Err(conflict @ ApiFailure::Conflict { .. }) => Err(conflict),
             // The cordon is there, its reason is only a text for people, and the entry in the slot table counts anyway: no
             // drain waits for it.
             Err(failure) if before == PriorCordon::Ours => {
                 tracing::warn!("the annotations of our cordon of node {node} stay the old ones: {failure}");
-                return Ok(cordoned(&found, None));
+                Ok(cordoned(&found, None))
             }
-            Err(failure) => return Err(cordon_failure(node, failure)),
+            Err(failure) => Err(failure),
         }
-    }
-    Err(contended("cordon", node).into())
+    });
+    cordoned.await?.ok_or_else(|| CordonFailure::NodeGone { node: node.to_owned() })
 }
 
 /// Removes the cordon of `owner`, spec and annotations in one patch of the version just read: two calls. Another party's
@@ -271,12 +267,8 @@ async fn lift_cordon(
     marks: Marks,
     decide: impl Fn(&Node, &Claims) -> Uncordoned,
 ) -> Result<Uncordoned, ApiFailure> {
-    for _ in 0..TRIES {
-        let (found, claims) = match read_claims(cluster, node).await {
-            Ok(found) => found,
-            Err(ApiFailure::NotFound { .. }) => return Ok(Uncordoned::NodeGone),
-            Err(failure) => return Err(failure),
-        };
+    let decide = &decide;
+    let lifted = change_newest(cluster, node, "uncordon", |found, claims| async move {
         let outcome = decide(&found, &claims);
         let spec = match outcome {
             Uncordoned::Changed => Some(json!({"unschedulable": null})),
@@ -289,15 +281,10 @@ async fn lift_cordon(
         let annotations =
             Some(json!({CORDONED_BY: null, CORDON_REASON: null, ADOPTED_FROM: null, SLOTS_GROUP: null}));
         let change = Change { spec, annotations, manager, dry_run: DryRun::No };
-        match patch_marked(cluster, &found, &change, marks).await {
-            Ok((_, None)) => return Ok(outcome),
-            Ok((_, Some(_))) => return Ok(Uncordoned::AnnotationsStay),
-            Err(ApiFailure::NotFound { .. }) => return Ok(Uncordoned::NodeGone),
-            Err(ApiFailure::Conflict { .. }) => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-    Err(contended("uncordon", node))
+        let (_, unmarked) = patch_marked(cluster, &found, &change, marks).await?;
+        Ok(unmarked.map_or(outcome, |_| Uncordoned::AnnotationsStay))
+    });
+    Ok(lifted.await?.unwrap_or(Uncordoned::NodeGone))
 }
 
 /// Makes `owner` the owner of a cordon without owner, and writes down the reason: two calls. True if it did; false if
@@ -310,12 +297,7 @@ pub async fn adopt(
     reason: &str,
     whose: Ownerless,
 ) -> Result<bool, ApiFailure> {
-    for _ in 0..TRIES {
-        let (found, claims) = match read_claims(cluster, node).await {
-            Ok(found) => found,
-            Err(ApiFailure::NotFound { .. }) => return Ok(false),
-            Err(failure) => return Err(failure),
-        };
+    let adopted = change_newest(cluster, node, "adopt the cordon of", |found, claims| async move {
         let is_owned = annotation(&found.metadata, CORDONED_BY).is_some();
         if !is_unschedulable(&found) || is_owned || !claims.allows(whose, owner) {
             return Ok(false);
@@ -325,49 +307,52 @@ pub async fn adopt(
             Ownerless::Eves => claims.managers.first(),
             Ownerless::Ours => None,
         };
-        let change = Change {
-            spec: None,
-            annotations: Some(json!({
-                CORDONED_BY: owner,
-                CORDON_REASON: shown_reason(reason),
-                ADOPTED_FROM: adopted_from,
-            })),
-            manager: field_manager(owner),
-            dry_run: DryRun::No,
-        };
-        match patch(cluster, &found, &change).await {
-            Ok(_) => return Ok(true),
-            Err(ApiFailure::NotFound { .. }) => return Ok(false),
-            Err(ApiFailure::Conflict { .. }) => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-    Err(contended("adopt the cordon of", node))
+        let annotations = Some(json!({
+            CORDONED_BY: owner,
+            CORDON_REASON: shown_reason(reason),
+            ADOPTED_FROM: adopted_from,
+        }));
+        let change = Change { spec: None, annotations, manager: field_manager(owner), dry_run: DryRun::No };
+        patch(cluster, &found, &change).await.map(|_| true)
+    });
+    Ok(adopted.await?.unwrap_or(false))
 }
 
 /// Marks the cordon of `owner` as one that takes no slot ([`NO_SLOT`]): two calls; one if it is marked so already, if the
 /// node has no cordon of `owner`, or does not exist. After a conflict it reads again at once. The next [`cordon_in_group`]
 /// takes the mark back.
 pub async fn mark_without_slot(cluster: &Cluster, node: &str, owner: &str) -> Result<(), ApiFailure> {
-    for _ in 0..TRIES {
-        let found = match read_node(cluster, node).await {
-            Ok(found) => found,
-            Err(ApiFailure::NotFound { .. }) => return Ok(()),
-            Err(failure) => return Err(failure),
-        };
+    let marked = change_newest(cluster, node, "mark the cordon of", |found, _| async move {
         let is_marked = annotation(&found.metadata, SLOTS_GROUP).is_some_and(|group| group == NO_SLOT);
         if is_marked || cordon_change(&by_field(&found), owner) != CordonChange::AlreadyOurs {
             return Ok(());
         }
         let annotations = Some(json!({SLOTS_GROUP: NO_SLOT}));
         let change = Change { spec: None, annotations, manager: field_manager(owner), dry_run: DryRun::No };
-        match patch(cluster, &found, &change).await {
-            Ok(_) | Err(ApiFailure::NotFound { .. }) => return Ok(()),
+        patch(cluster, &found, &change).await.map(drop)
+    });
+    marked.await.map(Option::unwrap_or_default)
+}
+
+/// Reads the Node and gives it to `change`, which patches this version of it or leaves it; again at once after a conflict.
+/// Gives the result of `change`; `None` if the node does not exist.
+async fn change_newest<T, F: Future<Output = Result<T, ApiFailure>>>(
+    cluster: &Cluster,
+    node: &str,
+    verb: &str,
+    change: impl Fn(Node, Claims) -> F,
+) -> Result<Option<T>, ApiFailure> {
+    for _ in 0..TRIES {
+        let Some((found, claims)) = read_claims(cluster, node).await? else { return Ok(None) };
+        match change(found, claims).await {
+            Ok(result) => return Ok(Some(result)),
+            Err(ApiFailure::NotFound { .. }) => return Ok(None),
             Err(ApiFailure::Conflict { .. }) => {}
             Err(failure) => return Err(failure),
         }
     }
-    Err(contended("mark the cordon of", node))
+    let text = format!("cannot {verb} node {node}: another client changed it in each of {TRIES} tries");
+    Err(ApiFailure::Conflict { text })
 }
 
 /// The reason as every tool may show it: others have written it, into a request or a command.
@@ -375,9 +360,10 @@ fn shown_reason(reason: &str) -> String {
     one_line(reason, LONGEST_REASON)
 }
 
-/// The node, and all data about the owner of its cordon. Managed fields are long and are read only here.
-async fn read_claims(cluster: &Cluster, name: &str) -> Result<(Node, Claims), ApiFailure> {
-    let whole: Value = read_node_as(cluster, name).await?;
+/// The node, and all data about the owner of its cordon; `None` if it does not exist. Managed fields are long and are read
+/// only here.
+async fn read_claims(cluster: &Cluster, name: &str) -> Result<Option<(Node, Claims)>, ApiFailure> {
+    let Some(whole) = find_node::<Value>(cluster, name).await? else { return Ok(None) };
     let annotation =
         |key: &str| whole.get("metadata")?.get("annotations")?.get(key)?.as_str().map(str::to_owned);
     let claims = Claims {
@@ -388,7 +374,7 @@ async fn read_claims(cluster: &Cluster, name: &str) -> Result<(Node, Claims), Ap
     let node = serde_json::from_value(whole);
     let node =
         node.map_err(|error| ApiFailure::other(format!("cannot get nodes {name}: {}", json_text(&error))))?;
-    Ok((node, claims))
+    Ok(Some((node, claims)))
 }
 
 /// The field managers of `spec.unschedulable`.
@@ -460,19 +446,6 @@ async fn patch(cluster: &Cluster, node: &Node, change: &Change) -> Result<Node, 
 fn insert(object: &mut Value, field: &str, value: Option<&Value>) {
     if let (Some(object), Some(value)) = (object.as_object_mut(), value) {
         object.insert(field.to_owned(), value.clone());
-    }
-}
-
-fn cordon_failure(node: &str, failure: ApiFailure) -> CordonFailure {
-    if matches!(failure, ApiFailure::NotFound { .. }) {
-        return CordonFailure::NodeGone { node: node.to_owned() };
-    }
-    failure.into()
-}
-
-fn contended(verb: &str, node: &str) -> ApiFailure {
-    ApiFailure::Conflict {
-        text: format!("cannot {verb} node {node}: another client changed it in each of {TRIES} tries"),
     }
 }
 

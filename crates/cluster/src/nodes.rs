@@ -60,23 +60,11 @@ pub async fn get_node_facts(cluster: &Cluster, name: &str) -> Result<Option<Node
     Ok(found.map(|node| NodeFacts::of(&node).seen_at(cluster.server_time())))
 }
 
-/// One Node as the server has it; a Node that does not exist is a failure.
-pub(crate) async fn read_node(cluster: &Cluster, name: &str) -> Result<Node, ApiFailure> {
-    read_node_as(cluster, name).await
-}
-
-/// One Node as the server has it, with the fields of `T`; a Node that does not exist is a failure.
-pub(crate) async fn read_node_as<T: DeserializeOwned>(
+/// One Node; `None` only if the API server itself answers, by name, that it does not exist.
+pub(crate) async fn find_node<T: DeserializeOwned>(
     cluster: &Cluster,
     name: &str,
-) -> Result<T, ApiFailure> {
-    let missing =
-        || ApiFailure::NotFound { text: format!("cannot get nodes {name}: nodes \"{name}\" not found") };
-    find_node(cluster, name).await?.ok_or_else(missing)
-}
-
-/// One Node; `None` only if the API server itself answers, by name, that it does not exist.
-async fn find_node<T: DeserializeOwned>(cluster: &Cluster, name: &str) -> Result<Option<T>, ApiFailure> {
+) -> Result<Option<T>, ApiFailure> {
     let operation = Operation::on_cluster("get", "nodes", name);
     check_name(&operation)?;
     cluster.find(&operation, Request::new(PATH).get(name, &GetParams::default())).await
