@@ -486,10 +486,11 @@ impl Sim {
         self.start(standing);
     }
 
-    /// The device comes up again; only what is kept still asks.
+    /// The device comes up again; only what is kept still asks, if it can be read.
     pub(super) fn boot(&mut self, boot_id: &str) {
         let known = self.state.known_holders();
-        let kept = self.state.requests.iter().filter(|request| request.kept).cloned().collect();
+        let is_read = |request: &&Request| request.kept && !self.facts.may_be_kept;
+        let kept = self.state.requests.iter().filter(is_read).cloned().collect();
         let state = State::new(self.state.member, boot_id.into(), self.now);
         self.state = state.knowing(known.others).remembering(&known);
         self.recorded = record(&self.state);
