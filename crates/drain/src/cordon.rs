@@ -23,8 +23,8 @@ pub const ADOPTED_FROM: &str = "ebb.dev/cordon-adopted-from";
 /// [`CORDONED_BY`]. A cordon of zedkube without it belongs to `kube-system/default`.
 pub const SLOTS_GROUP: &str = "ebb.dev/slots-group";
 
-/// Value of [`SLOTS_GROUP`] on a node that stays cordoned, drained, and takes no slot: like a cordon by a person, it holds
-/// up no other node. No group has this name, as a slash is missing.
+/// Value of [`SLOTS_GROUP`] that marks a cordon of zedkube as one that takes no slot: like a cordon by a person, it holds up
+/// no other node. No group has this name, as a slash is missing.
 pub const NO_SLOT: &str = "-";
 
 /// Field manager under which zedkube writes to Nodes.

@@ -44,7 +44,8 @@ pub enum Effect {
         /// Whose the cordon is taken to be.
         whose: Ownerless,
     },
-    /// Mark the cordon of our own node, if it is ours, as one that takes no slot ([`drain::cordon::NO_SLOT`]).
+    /// Mark the cordon of our own node, if it is ours, as one that takes no slot ([`drain::cordon::NO_SLOT`]): the node is
+    /// set aside, or is kept and waits for a slot.
     MarkWithoutSlot {
         /// The event that answers this effect carries the same serial.
         serial: u32,

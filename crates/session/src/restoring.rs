@@ -44,7 +44,7 @@ pub(crate) enum Write {
     Uncordon,
     /// Marks a cordon without an owner as ours.
     Adopt(Ownerless),
-    /// Marks our cordon as one that takes no slot.
+    /// Marks our cordon as one that takes no slot ([`NO_SLOT`]).
     MarkWithoutSlot,
 }
 
@@ -113,8 +113,9 @@ pub(crate) fn is_marked(node: &NodeView) -> bool {
     node.cordoned_by.as_deref() == Some(OWNER)
 }
 
-/// The node has our cordon, and not as one that takes no slot.
-pub(crate) fn is_out_with_slot(node: &NodeView) -> bool {
+/// Other nodes count the node's cordon as one that takes a slot: it is ours, without the mark `ebb.dev/slots-group: "-"`
+/// ([`NO_SLOT`]). [`crate::State::is_no_slot_mark_due`] says when that is wrong.
+pub(crate) fn cordon_takes_slot(node: &NodeView) -> bool {
     node.is_cordoned_by(OWNER) && node.slots_group.as_deref() != Some(NO_SLOT)
 }
 

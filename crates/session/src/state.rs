@@ -18,7 +18,7 @@ use crate::phase::{Phase, Stage};
 use crate::policy::{OnUnavailable, Policy};
 use crate::published::{BETWEEN_ANSWERS, PublishedStatus};
 use crate::requests::Requests;
-use crate::restoring::{Restoring, is_marked, is_out_with_slot, is_ownerless};
+use crate::restoring::{Restoring, cordon_takes_slot, is_marked, is_ownerless};
 use crate::slot_lease::{Neighbours, SlotLease};
 use crate::slots::{Holder, Observations};
 
@@ -91,8 +91,8 @@ pub struct State {
     pub is_unseen: bool,
     /// When a fresh list last showed that the drained node is empty.
     pub listed: Moment,
-    /// Only requests that are kept over boots stand, and the node was drained for them, or could not be: it stays cordoned
-    /// without a slot, as for a cordon by a person, until another drain begins.
+    /// The node is set aside: only kept requests (`ebb request --keep`) stand, and their drain is over, drained or failed. It
+    /// stays cordoned and gives its slot back, so its cordon counts as a person's, until another drain begins.
     pub is_set_aside: bool,
     /// True while the record cannot be written; the shell sets it. Meanwhile no requester is answered COMPLETE because
     /// of a drain.
@@ -353,16 +353,18 @@ impl State {
         self.is_set_aside |= is_over && self.requests.are_kept_and_answered();
     }
 
-    /// Our cordon counts for other nodes as one of a drain that has lost its slot, and is not: the node is set aside, or
-    /// stays cordoned while it waits for a slot. Two nodes that wait so would wait for each other.
-    pub(crate) fn is_mark_due(&self) -> bool {
+    /// Other nodes count our cordon as one that takes a slot until it has the mark `ebb.dev/slots-group: "-"`, whatever the
+    /// slot table says. That is wrong, and the mark is due, if the node is set aside, or is kept and waits for a slot: two
+    /// nodes that wait so would wait for each other.
+    pub(crate) fn is_no_slot_mark_due(&self) -> bool {
         let is_without = self.is_set_aside || (self.is_waiting_for_slot() && self.requests.is_any_kept());
-        is_without && self.own.as_ref().is_some_and(is_out_with_slot)
+        is_without && self.own.as_ref().is_some_and(cordon_takes_slot)
     }
 
-    /// True if the node, which is set aside, still has its slot, or may have it.
-    pub fn is_slot_still_there(&self) -> bool {
-        self.is_set_aside && (self.has_place() || self.own.as_ref().is_some_and(is_out_with_slot))
+    /// The node is set aside, and other nodes still count a slot for it: by its entry in the slot table, or by its cordon
+    /// without the mark.
+    pub(crate) fn is_slot_still_there(&self) -> bool {
+        self.is_set_aside && (self.has_place() || self.own.as_ref().is_some_and(cordon_takes_slot))
     }
 
     /// The node carries our cordon, or may carry it.

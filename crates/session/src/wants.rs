@@ -159,7 +159,7 @@ pub(crate) fn node_write(state: &mut State, policy: &Policy) -> Option<Write> {
         Some(Write::Adopt(Ownerless::Eves))
     } else if state.is_mark_lost() {
         Some(Write::Adopt(Ownerless::Ours))
-    } else if state.is_mark_due() {
+    } else if state.is_no_slot_mark_due() {
         Some(Write::MarkWithoutSlot)
     } else {
         uncordons.then_some(Write::Uncordon)
@@ -203,7 +203,7 @@ pub(crate) fn slot(state: &State, now: Moment, policy: &Policy) -> Option<Wanted
     }
     if state.is_set_aside {
         // Without the mark the cordon would take a slot after the entry is gone.
-        let is_free = state.has_place() && !state.is_mark_due();
+        let is_free = state.has_place() && !state.is_no_slot_mark_due();
         return if is_free {
             Some(Wanted::GiveBack)
         } else {

@@ -410,7 +410,10 @@ impl Seen<'_> {
         }
         let gives_back = |effect: &Effect| matches!(effect, Effect::WriteSlots { entry: None, .. });
         if self.after.is_set_aside && self.has(gives_back) {
-            assert!(!self.after.is_mark_due(), "without the mark its cordon takes a slot all the same");
+            assert!(
+                !self.after.is_no_slot_mark_due(),
+                "without the mark its cordon takes a slot all the same"
+            );
         }
     }
 
