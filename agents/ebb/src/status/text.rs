@@ -48,7 +48,9 @@ pub(super) fn render(
     // How it went down for a command is in the journal, and of no interest here.
     let is_special = |why: &&String| !why.is_empty() && !why.starts_with(NodeAgentStatus::NORMAL);
     if let Some(why) = seen.reboot_reason.as_ref().filter(is_special) {
-        page.line(&format!("Before this boot: {why}"));
+        // A soft reboot is no boot: the kernel runs on.
+        let start = if why.starts_with("soft-reboot.target") { "start" } else { "boot" };
+        page.line(&format!("Before this {start}: {why}"));
     }
     page.line(&agents(&seen.agents));
     show(head::remarks(seen, clock, all_pods), &mut page);
