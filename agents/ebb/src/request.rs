@@ -3,6 +3,7 @@
 //! The verb writes topic NodeDrainRequest of agent `ebb`, which zedkube answers: below `/run`, or with `--keep` below
 //! `/persist`, where it outlasts boots. `ebb cancel` withdraws it.
 
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,7 +18,9 @@ use schemas::{
 use serde::Serialize;
 
 use crate::operator::{OperatorFlags, journal, reason};
+use crate::waiting::over;
 use kubectl_ebb::interrupts::Interrupts;
+use kubectl_ebb::kubectl::go_duration;
 use kubectl_ebb::screen;
 
 /// Interval of checks whether zedkube runs: a change of its lock makes no event.
@@ -37,6 +40,9 @@ pub(crate) struct RequestArguments {
     /// Wait for the answer; exit code 1 if the drain fails
     #[arg(long)]
     wait: bool,
+    /// With --wait: time to wait before giving up, such as 1h30m; 0 = no limit. The request stays
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = go_duration, requires = "wait")]
+    timeout: Duration,
     #[command(flatten)]
     place: OperatorFlags,
 }
@@ -87,7 +93,7 @@ pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
         &format!("NodeDrainRequest published: {context} for {}, {requested_at}{kept}", peers::user()),
     );
     if arguments.wait {
-        return kubectl_ebb::in_runtime(follow(&root, &standing, &arguments.place));
+        return kubectl_ebb::in_runtime(follow(&root, &standing, arguments.timeout, &arguments.place));
     }
     let line = format!(
         "drain requested ({context}): zedkube drains this node and holds it drained {}, which gives the node back; `ebb \
@@ -247,11 +253,17 @@ struct AnswerDocument<'a> {
 }
 
 /// Waits for the answer to the request and prints it; prints each new phase on stderr. Exit code 0 for COMPLETE, 130
-/// after Ctrl-C (the request stays active).
+/// after Ctrl-C. `limit` zero is none. The request stays active whatever ends the waiting.
 ///
 /// # Errors
-/// The drain failed, or the request was withdrawn or replaced.
-async fn follow(root: &Root, standing: &Standing, place: &OperatorFlags) -> anyhow::Result<ExitCode> {
+/// The drain failed, the request was withdrawn or replaced, or the time is over.
+async fn follow(
+    root: &Root,
+    standing: &Standing,
+    limit: Duration,
+    place: &OperatorFlags,
+) -> anyhow::Result<ExitCode> {
+    const STAYS: &str = "the request stays active, `ebb cancel` withdraws it";
     let request = &standing.request;
     let mut interrupts = Interrupts::watch().context("cannot watch signals")?;
     let mut reports: Subscription<NodeDrainReport> =
@@ -260,6 +272,7 @@ async fn follow(root: &Root, standing: &Standing, place: &OperatorFlags) -> anyh
         Subscription::open(root, agent::EBB, standing.persistence);
     let key = TopicKey::global();
     let mut printed = String::new();
+    let mut over = pin!(over(limit));
     loop {
         if let Some(report) = reports.get(&key) {
             let answer = report.line_of(agent::EBB, request.requested_at).map(|line| line.answer);
@@ -275,8 +288,9 @@ async fn follow(root: &Root, standing: &Standing, place: &OperatorFlags) -> anyh
             () = reports.changed() => {}
             () = requests.changed() => {}
             () = tokio::time::sleep(LOOK_AT_LOCK) => {}
+            () = &mut over => bail!("not waiting any more after {} s: {STAYS}", limit.as_secs()),
             interrupt = interrupts.next() => {
-                screen::say("not waiting any more: the request stays active, `ebb cancel` withdraws it");
+                screen::say(&format!("not waiting any more: {STAYS}"));
                 return Ok(interrupt.exit_code());
             }
         }

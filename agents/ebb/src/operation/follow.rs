@@ -1,5 +1,6 @@
 //! `--wait`: follows a command until the device goes down, or the command is over.
 
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,11 +12,12 @@ use kubectl_ebb::screen;
 use pubsub::{PathWatch, Persistence, Root, TopicKey, read_item};
 use runtime::{boot, peers};
 use schemas::{Agent, CommandLine, CommandState, DeviceActionState, NodeDrainReport, Operation, agent};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::Document;
 use crate::operator::OperatorFlags;
 use crate::request::{LOOK_AT_LOCK, print_phase};
+use crate::waiting::over;
 
 /// How far a command is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +51,7 @@ pub(super) async fn follow(
     let mut interrupts = Interrupts::watch().context("cannot watch signals")?;
     let report = root.folder::<NodeDrainReport>(agent::ZEDKUBE, Persistence::Volatile);
     let mut watch = PathWatch::new(OperationFiles::folders(root, source).into_iter().chain([report]));
-    let end = (!limit.is_zero()).then(|| Instant::now().checked_add(limit)).flatten();
+    let mut over = pin!(over(limit));
     let (mut said, mut phase) = (String::new(), String::new());
     let mut interrupted: Option<Interrupt> = None;
     loop {
@@ -87,16 +89,9 @@ pub(super) async fn follow(
         tokio::select! {
             () = watch.changed() => {}
             () = sleep(LOOK_AT_LOCK) => {}
-            () = until(end) => bail!("not waiting any more after {} s: {}", limit.as_secs(), stays()),
+            () = &mut over => bail!("not waiting any more after {} s: {}", limit.as_secs(), stays()),
             interrupt = interrupts.next() => interrupted = Some(interrupt),
         }
-    }
-}
-
-async fn until(end: Option<Instant>) {
-    match end {
-        Some(end) => tokio::time::sleep_until(end).await,
-        None => std::future::pending().await,
     }
 }
 

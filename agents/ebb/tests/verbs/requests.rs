@@ -90,6 +90,8 @@ async fn waiting_can_be_given_up_and_a_failure_is_told() -> Result<()> {
     device
         .until("it is cancelled", || (status(&device) == Some(DrainStatus::NotRequested)).then_some(()))
         .await?;
+    device.refuses(&["request", "--wait", "--timeout", "1s"], 1, "not waiting any more after 1 s: ").await?;
+    assert!(request(&device).is_some(), "the request stands");
 
     let site = Site::quick()?;
     site.guarded_pod("db-0", "edge-a")?;
