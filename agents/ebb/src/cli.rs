@@ -127,6 +127,9 @@ pub(crate) struct StatusArguments {
     /// List every pod of the node and leave nothing out, however long it gets
     #[arg(long)]
     pub(crate) pods: bool,
+    /// Draw the screen anew every second, until Ctrl-C; without a terminal, print it at each change
+    #[arg(long, short, conflicts_with = "json")]
+    pub(crate) watch: bool,
     /// Print the whole status as one JSON object
     #[arg(long, conflicts_with = "pods")]
     pub(crate) json: bool,

@@ -4,6 +4,7 @@
 mod head;
 mod text;
 pub(crate) mod times;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -25,30 +26,38 @@ use kubectl_ebb::screen::Page;
 use head::Code;
 use times::Clock;
 
-/// Prints the status as text or as JSON. The exit code is that of [`Code`].
+/// Prints the status as text or as JSON, with `--watch` until Ctrl-C. The exit code is that of [`Code`].
 pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     let root = Root::new(&arguments.root);
     if let Some(missing) = missing_right(&root) {
         screen::say(&format!("error: {missing}"));
         return Ok(Code::NoRights.into());
     }
+    if arguments.watch {
+        return kubectl_ebb::in_runtime(watch::watch(&root, arguments.pods));
+    }
     let seen = StatusView::read(&root);
     let clock = Clock::new(clock::wall(), TimeZone::system());
-    let troubles = head::troubles(&seen, &clock, arguments.pods);
-    let code = head::code(&seen, &troubles);
+    let (lines, code) = drawn(&seen, &clock, Page::for_terminal(arguments.pods), arguments.pods);
     if arguments.json {
         screen::json(&seen)?;
     } else {
-        let page = Page::for_terminal(arguments.pods);
-        let page = text::render(&seen, troubles, &clock, page, arguments.pods);
-        screen::lines(page.lines(&all_of_it()));
+        screen::lines_of_page(&lines);
     }
     Ok(code.into())
 }
 
-/// The same command, with all lines.
+/// The lines of the status on this page, and what the exit code says.
+fn drawn(seen: &StatusView, clock: &Clock, page: Page, all_pods: bool) -> (Vec<String>, Code) {
+    let troubles = head::troubles(seen, clock, all_pods);
+    let code = head::code(seen, &troubles);
+    (text::render(seen, troubles, clock, page, all_pods).lines(&all_of_it()), code)
+}
+
+/// The same command once, with all lines.
 fn all_of_it() -> String {
-    let words: Vec<String> = std::env::args_os().map(|word| quoted(&word)).collect();
+    let words = std::env::args_os().filter(|word| word != "--watch" && word != "-w");
+    let words: Vec<String> = words.map(|word| quoted(&word)).collect();
     format!("{} --pods", words.join(" "))
 }
 

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 pub(crate) use bars::Bar;
 use bars::Bars;
-pub use page::Page;
+pub use page::{Page, Tone, size};
 
 /// Limit for printing the last line of an agent, if nothing reads its stderr.
 const SAY_LIMIT: Duration = Duration::from_millis(250);
@@ -103,6 +103,14 @@ pub fn described(name: &str, about: &str) {
 /// Prints lines of data.
 pub fn lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) {
     lines.into_iter().for_each(|text| line(text.as_ref()));
+}
+
+/// Prints the lines of a [`Page`]: the texts of others in them are clean, and they may have colours.
+pub fn lines_of_page(lines: &[String]) {
+    let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
+    if let Err(error) = io::stdout().write_all(text.as_bytes()) {
+        tracing::debug!("cannot print: {error}");
+    }
 }
 
 /// Prints a document as JSON on several lines. Characters that are not plain are escaped, which means the same.

@@ -7,11 +7,11 @@ use schemas::{
     Slot, SpentOrder, WindowState, WindowStatus,
 };
 
-use super::head::{self, Trouble, operation};
+use super::head::{self, Code, Trouble, operation};
 use super::times::Clock;
 use super::{AgentSeen, StatusView};
 use crate::force::left_words;
-use kubectl_ebb::screen::Page;
+use kubectl_ebb::screen::{Page, Tone};
 
 /// Holders of slots that are named.
 const MOST_HOLDERS: usize = 5;
@@ -60,11 +60,19 @@ pub(super) fn render(
 }
 
 fn show(troubles: Vec<Trouble>, page: &mut Page) {
-    for Trouble { text, todo, .. } in troubles {
-        page.line(&text);
+    for Trouble { code, text, todo } in troubles {
+        page.toned(tone(code), &text);
         if !todo.is_empty() {
             page.field("do", &todo);
         }
+    }
+}
+
+const fn tone(code: Code) -> Tone {
+    match code {
+        Code::Fine | Code::InProgress => Tone::Usual,
+        Code::Unknown | Code::NoRights => Tone::Warning,
+        Code::Blocked | Code::Failed | Code::Undrained => Tone::Alarm,
     }
 }
 

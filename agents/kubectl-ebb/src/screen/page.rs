@@ -1,6 +1,6 @@
 //! A page for people: lines that end between words and fit into the terminal, the most important ones first.
 
-use console::Term;
+use console::{Style, Term, colors_enabled};
 use textwrap::{Options, WordSeparator, WordSplitter, wrap};
 
 /// Size of a terminal that does not tell its own, and of no terminal at all.
@@ -18,39 +18,73 @@ const MOST_OF_ONE: usize = 5;
 /// The continuation of a text stands below the beginning of its value: `  do:    `.
 const FIELD: usize = 9;
 
+/// Rows and columns of the terminal at stdout; of a usual one if it does not tell.
+pub fn size() -> (usize, usize) {
+    Term::stdout().size_checked().map_or(USUAL, |(rows, columns)| (rows.into(), columns.into()))
+}
+
+/// How a text looks on a terminal with colours; `NO_COLOR` in the environment switches them off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// As the terminal shows any text.
+    #[default]
+    Usual,
+    /// Something is not as it should be: yellow.
+    Warning,
+    /// Somebody has to do something: red and bold.
+    Alarm,
+}
+
+impl Tone {
+    fn paint(self, text: String) -> String {
+        let style = match self {
+            Self::Usual => return text,
+            Self::Warning => Style::new().yellow(),
+            Self::Alarm => Style::new().red().bold(),
+        };
+        style.force_styling(true).apply_to(text).to_string()
+    }
+}
+
 /// Lines of limited width and number.
 #[derive(Debug)]
 pub struct Page {
-    lines: Vec<String>,
+    lines: Vec<(Tone, String)>,
     rows: Option<usize>,
     columns: usize,
+    has_colours: bool,
 }
 
 impl Page {
     /// A page that fits into the terminal; with `is_whole` nothing is left out, and only the width counts.
     pub fn for_terminal(is_whole: bool) -> Self {
-        let size = Term::stdout().size_checked();
-        let (rows, columns) = size.map_or(USUAL, |(rows, columns)| (rows.into(), columns.into()));
-        Self::new((!is_whole).then_some(rows), columns)
+        let (rows, columns) = size();
+        Self { has_colours: colors_enabled(), ..Self::new((!is_whole).then_some(rows), columns) }
     }
 
-    /// A page for a terminal with that many rows and columns; without rows nothing is left out.
+    /// A page for a terminal with that many rows and columns, and without colours; without rows nothing is left out.
     pub fn new(rows: Option<usize>, columns: usize) -> Self {
         let rows = rows.map(|rows| rows.saturating_sub(ROWS_OF_SHELL).max(LEAST.0));
-        Self { lines: Vec::new(), rows, columns: columns.max(LEAST.1) }
+        Self { lines: Vec::new(), rows, columns: columns.max(LEAST.1), has_colours: false }
     }
 
     /// Adds a text that begins at the left edge.
     pub fn line(&mut self, text: &str) {
-        self.add("", text);
+        self.toned(Tone::Usual, text);
+    }
+
+    /// Adds such a text that looks so.
+    pub fn toned(&mut self, tone: Tone, text: &str) {
+        self.add(tone, "", text);
     }
 
     /// Adds a text with its name: `  do:    the text`.
     pub fn field(&mut self, name: &str, text: &str) {
-        self.add(&format!("  {:width$}", format!("{name}:"), width = FIELD - 2), text);
+        let head = format!("  {:width$}", format!("{name}:"), width = FIELD - 2);
+        self.add(Tone::Usual, &head, text);
     }
 
-    fn add(&mut self, head: &str, text: &str) {
+    fn add(&mut self, tone: Tone, head: &str, text: &str) {
         let rest = if head.is_empty() { "  " } else { &" ".repeat(FIELD) };
         let text = text::plain(text);
         // A name is not cut at its hyphens: it has to be copied.
@@ -67,18 +101,21 @@ impl Page {
                 *last = format!("{}…", kept.trim_end());
             }
         }
-        self.lines.extend(wrapped);
+        self.lines.extend(wrapped.into_iter().map(|line| (tone, line)));
     }
 
-    /// The lines of the page. What does not fit is counted in the last line, which names `all`, the command that shows it.
+    /// The lines of the page, as [`lines_of_page`](super::lines_of_page) prints them. What does not fit is counted in the
+    /// last line, which names `all`, the command that shows it.
     pub fn lines(mut self, all: &str) -> Vec<String> {
         if let Some(rows) = self.rows.filter(|rows| *rows < self.lines.len()) {
             let more = self.lines.len() - (rows - 1);
             self.lines.truncate(rows - 1);
-            let last = format!("and {more} more lines: {all}");
-            self.lines.push(last.chars().take(self.columns).collect());
+            let last =
+                text::plain(&format!("and {more} more lines: {all}")).chars().take(self.columns).collect();
+            self.lines.push((Tone::Usual, last));
         }
-        self.lines
+        let paint = |(tone, line): (Tone, String)| if self.has_colours { tone.paint(line) } else { line };
+        self.lines.into_iter().map(paint).collect()
     }
 }
 
@@ -117,5 +154,15 @@ mod tests {
         let mut page = Page::new(None, 80);
         page.field("why", "red \u{1b}[31m\nNode edge-a: in service");
         assert_eq!(page.lines(""), ["  why:   red  [31m Node edge-a: in service"]);
+    }
+
+    #[test]
+    fn each_line_of_a_text_has_its_colour() {
+        let mut page = Page { has_colours: true, ..Page::new(None, 20) };
+        page.toned(Tone::Alarm, "BLOCKED: budget shop/guarded");
+        page.line("Node edge-a");
+        let lines =
+            ["\u{1b}[31m\u{1b}[1mBLOCKED: budget\u{1b}[0m", "\u{1b}[31m\u{1b}[1m  shop/guarded\u{1b}[0m"];
+        assert_eq!(page.lines(""), [lines[0], lines[1], "Node edge-a"]);
     }
 }

@@ -129,33 +129,46 @@ impl World {
                 self.judge.host_asks(index, text);
             }
             Deed::OtherCluster(is_other) => self.lead_to(index, is_other)?,
+            Deed::TakeDown(target) => self.take_down(index, target),
+            Deed::CallOff => self.call_off(index),
             _ => self.deed_on_device(index, deed)?,
         }
         Ok(())
+    }
+
+    /// systemd takes the device down, and stops `ebb-hold.service` first of all.
+    fn take_down(&mut self, index: usize, target: &'static str) {
+        let device = &mut self.devices[index];
+        if device.holds && device.target().is_none() {
+            tell(&device.node, &format!("systemd takes the device down: {target}"));
+            programs::set_target(device.machine, Some(target));
+            device.run_verb(HOLD);
+            self.judge.holds(index, true);
+        }
+    }
+
+    fn call_off(&self, index: usize) {
+        let device = &self.devices[index];
+        if device.target().is_some() {
+            tell(&device.node, "somebody calls the shutdown off");
+            programs::set_target(device.machine, None);
+        }
+    }
+
+    fn verb(&mut self, index: usize, words: &'static str) {
+        let device = &mut self.devices[index];
+        tell(&device.node, &format!("an operator: ebb {words}"));
+        device.run_verb(words);
+        if words.starts_with("force") {
+            self.judge.overridden(index);
+        }
     }
 
     /// What a person does on the device.
     fn deed_on_device(&mut self, index: usize, deed: Deed) -> Result<()> {
         let device = &mut self.devices[index];
         match deed {
-            Deed::Verb(words) => {
-                tell(&device.node, &format!("an operator: ebb {words}"));
-                device.run_verb(words);
-                if words.starts_with("force") {
-                    self.judge.overridden(index);
-                }
-            }
-            Deed::TakeDown(target) if device.holds && device.target().is_none() => {
-                tell(&device.node, &format!("systemd takes the device down: {target}"));
-                programs::set_target(device.machine, Some(target));
-                device.run_verb(HOLD);
-                self.judge.holds(index, true);
-            }
-            Deed::CallOff if device.target().is_some() => {
-                tell(&device.node, "somebody calls the shutdown off");
-                programs::set_target(device.machine, None);
-            }
-            Deed::TakeDown(_) | Deed::CallOff => {}
+            Deed::Verb(words) => self.verb(index, words),
             Deed::Override(order) => {
                 let written = device.override_drain(order);
                 tell(&device.node, &format!("an operator's order by a file: {order} {written:?}"));
@@ -201,6 +214,8 @@ impl World {
             | Deed::RemoveMark
             | Deed::Annotate(..)
             | Deed::HostAsks(_)
+            | Deed::TakeDown(_)
+            | Deed::CallOff
             | Deed::LoseSlots(_)
             | Deed::OtherCluster(_)
             | Deed::BadSlot(_) => {}
