@@ -54,7 +54,7 @@ fn drawn(seen: &StatusView, clock: &Clock, page: Page, all_pods: bool) -> (Vec<S
     (text::render(seen, troubles, clock, page, all_pods).lines(&all_of_it()), code)
 }
 
-/// The same command once, with all lines.
+/// The command that shows all lines, once: this one with `--pods`.
 fn all_of_it() -> String {
     let words = std::env::args_os().filter(|word| word != "--watch" && word != "-w");
     let words: Vec<String> = words.map(|word| quoted(&word)).collect();

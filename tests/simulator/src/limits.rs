@@ -143,13 +143,13 @@ impl Limits {
         let times = times.into_iter().chain(self.attempt.map(|attempt| ("drain.attempt-timeout", attempt)));
         let times = times.map(|(key, nanos)| format!("{key} = \"{}s\"\n", nanos / SECOND));
         let evictions = self.evictions.map(|times| format!("evict.max-retries = {times}\n"));
-        // EVE's way: otherwise a device would wait for the end of every outage.
         let hour = |minutes: u64| format!("{:02}:{:02}", minutes / 60, minutes % 60);
         let window = self.window.map(|Window { from, to }| {
             let (from, to) = (hour(from), hour(to));
             format!("window.from = \"{from}\"\nwindow.to = \"{to}\"\nwindow.lead = \"{LEAD}m\"\n")
         });
         let hold = self.hold.map(|nanos| format!("hold.timeout = \"{}s\"\n", nanos / SECOND));
+        // EVE's way: otherwise a device would wait for the end of every outage.
         let ways = "api-unreachable = \"complete\"\nno-peer = \"complete\"\n";
         let others: String = [evictions, window, hold].into_iter().flatten().collect();
         format!("{ways}slots.limit = {slots}\n{others}{}", times.collect::<String>())

@@ -25,13 +25,13 @@ const TICK: Duration = Duration::from_secs(1);
 const WHOLE: u32 = 15;
 
 /// Shows the status until Ctrl-C (exit code 130), or until nobody reads stdout any more. On a terminal the screen is drawn
-/// in place. Elsewhere each new status is printed below the last one; that time has passed makes no new one.
+/// in place. Elsewhere each new status is printed below the last one; an age that has grown is no new status.
 ///
 /// # Errors
 /// The process may not watch signals.
 pub(super) async fn watch(root: &Root, all_pods: bool) -> anyhow::Result<ExitCode> {
     let mut interrupts = Interrupts::watch().context("cannot watch signals")?;
-    // One that is dumb cannot go back to a line.
+    // The cursor of a dumb terminal (TERM) cannot go back to a line.
     let is_terminal =
         io::stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|name| name != "dumb");
     let mut show: Box<dyn FnMut(&StatusView, Timestamp) -> String> =
@@ -47,7 +47,7 @@ pub(super) async fn watch(root: &Root, all_pods: bool) -> anyhow::Result<ExitCod
             () = tokio::time::sleep(TICK) => {}
             interrupt = interrupts.next() => {
                 if is_terminal {
-                    // Behind the ^C.
+                    // The shell's prompt is to begin a line, not to stand behind `^C`.
                     screen::line("");
                 }
                 return Ok(interrupt.exit_code());
@@ -72,8 +72,8 @@ fn on_terminal(all_pods: bool) -> impl FnMut(&StatusView, Timestamp) -> String {
     }
 }
 
-/// What makes these lines of a terminal of the lines before. The cursor stands below them then. Only lines that differ are
-/// written, because the terminal may be at the other end of a slow link.
+/// The text that makes a terminal show `lines` where it has shown `before`. The cursor stands below them then. Only lines that
+/// differ are written, because the terminal may be at the other end of a slow link.
 fn redrawn(before: &[String], lines: &[String]) -> String {
     let mut text = String::new();
     for (row, line) in lines.iter().enumerate().filter(|(row, line)| before.get(*row) != Some(*line)) {

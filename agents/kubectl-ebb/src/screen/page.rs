@@ -73,7 +73,7 @@ impl Page {
         self.toned(Tone::Usual, text);
     }
 
-    /// Adds such a text that looks so.
+    /// Adds a text that begins at the left edge, in this tone.
     pub fn toned(&mut self, tone: Tone, text: &str) {
         self.add(tone, "", text);
     }

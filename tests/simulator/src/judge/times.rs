@@ -60,7 +60,7 @@ impl Judge {
 }
 
 impl Known {
-    /// What a drain, or its next attempt, begins for with this content of a file; None if none does.
+    /// What a drain, or its next attempt, is for, if one begins when this content is written into this file; else None.
     fn begun(&mut self, device: &Device, path: &str, content: &[u8]) -> Option<Vec<Cause>> {
         let value: Value = serde_json::from_slice(content).unwrap_or_default();
         if path.ends_with("/NodeDrainReport/global.json") {
@@ -85,7 +85,7 @@ struct Cause {
     not_before: jiff::Timestamp,
 }
 
-/// What the request at this path is for, as the record of its agent says; None for one of nobody's command.
+/// What the request at this path is for, as the record of its agent says; None if it is for no command.
 fn cause_of(device: &Device, path: &str) -> Option<Cause> {
     let read = |path: &str| -> Option<Value> { serde_json::from_str(&device.text(path)?).ok() };
     let waits =
