@@ -5,6 +5,7 @@
 
 mod calling;
 mod commanding;
+mod conditions;
 mod health;
 mod inbox;
 mod kubelet;
@@ -12,6 +13,7 @@ mod link;
 mod longhorn;
 mod membership;
 mod narrate;
+mod newest;
 mod node_writes;
 mod nodes;
 mod override_file;

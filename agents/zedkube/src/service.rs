@@ -10,6 +10,8 @@ mod outputs;
 
 use std::time::Duration;
 
+use cluster::NodeFacts;
+use cluster::node_conditions::DrainSaid;
 use drain::Moment;
 use pubsub::PublishError;
 use runtime::agent_loop::AgentLoop;
@@ -23,6 +25,7 @@ use session::{Effect, Event, Policy, Request, State};
 use uuid::Uuid;
 
 use crate::commanding::{Around, Commanding, OwnRequest};
+use crate::conditions::Conditions;
 use crate::inbox::{Inbox, refused_input};
 use crate::membership::Stored;
 use crate::narrate::Narrator;
@@ -49,6 +52,11 @@ pub(crate) struct Service {
     commanding: Commanding,
     /// When the commands of the cluster are looked at again.
     command_at: Moment,
+    conditions: Conditions,
+    /// What they have to say, by the last report.
+    said: Option<DrainSaid>,
+    /// When they are looked at again.
+    say_at: Moment,
     stored: Stored,
     state: State,
     policy: Policy,
@@ -122,6 +130,9 @@ impl Service {
             inbox,
             commanding: Commanding::new(&context, performer.link()),
             command_at: Moment::NEVER,
+            conditions: Conditions::start(performer.link()),
+            said: None,
+            say_at: Moment::NEVER,
             performer,
             output,
             drain_number: state.session.number,
@@ -208,7 +219,8 @@ impl Service {
 
     fn next_time(&self) -> Moment {
         let record_again = self.record_again.unwrap_or(Moment::NEVER);
-        self.wake.min(self.publish_at).min(self.doubt_until).min(self.command_at).min(record_again)
+        let outputs = self.publish_at.min(self.command_at).min(self.say_at);
+        self.wake.min(outputs).min(self.doubt_until).min(record_again)
     }
 
     /// Changes the state and waits for nothing.
@@ -251,11 +263,11 @@ impl Service {
             self.publish(now);
         }
         self.command(now);
+        self.say(now);
     }
 
     /// Passes on what the cluster commands by the annotations of our Node, and answers there.
     fn command(&mut self, now: Moment) {
-        let uid = self.state.own.as_ref().map(|own| own.uid.as_str());
         let request = self.state.requests.iter().find(|request| request.publisher == agent::ZEDKUBE);
         let own_request = |request: &Request| {
             let (answer, outcome) = shown_answer(request, &self.state);
@@ -265,12 +277,24 @@ impl Service {
         };
         let around = Around {
             is_on: self.settings.current().commands.from_cluster,
-            node: uid.and_then(|uid| self.performer.own_seen(uid)).cloned(),
+            node: self.own_seen().cloned(),
             phase: self.state.phase.clone(),
             request: request.map(own_request),
             action: self.inbox.device_action(self.context.boot_id()).cloned(),
         };
         self.command_at = self.commanding.turn(around, now);
+    }
+
+    /// Our Node, as its watch shows it; `None` if that does not show it.
+    fn own_seen(&self) -> Option<&NodeFacts> {
+        self.performer.own_seen(&self.state.own.as_ref()?.uid)
+    }
+
+    /// Tells the cluster by our Node's conditions how far the drain is.
+    fn say(&mut self, now: Moment) {
+        let uid = self.state.own.as_ref().map(|own| own.uid.as_str());
+        let node = uid.and_then(|uid| self.performer.own_seen(uid));
+        self.say_at = self.conditions.show(node, self.said.as_ref(), now);
     }
 
     /// The facts come first: a plain single device must not begin to drain because its request was read earlier.

@@ -16,6 +16,7 @@
 //! | [`mod@preflight`] | everything that a drain needs, tried before a drain is requested |
 //! | [`slots`] | the nodes that may be down for a drain: read, written and watched in one ConfigMap |
 //! | [`node_commands`] | the commands in a Node's annotations, and the device's answer; [`commanding`] has the calls |
+//! | [`node_conditions`] | the conditions of a drain on a Node: read and written |
 //! | [`longhorn`] | Longhorn's policy about nodes that are drained |
 //! | [`evict`], [`answer`] | one eviction, and the meaning of the server's answer |
 //! | [`mod@trial`] | the API server's answer to each eviction now, as a dry run; and what stays attached |
@@ -41,6 +42,7 @@ pub mod inquire;
 pub mod kubeconfig;
 pub mod longhorn;
 pub mod node_commands;
+pub mod node_conditions;
 pub mod nodes;
 pub mod preflight;
 pub mod relist;

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use crate::failure::words;
 use crate::node_commands::{NodeCommand, NodeCommands};
+use crate::node_conditions::{DRAIN_IN_PROGRESS, DRAINED, DrainConditions};
 use crate::objects::{Condition, Node};
 use crate::views::{UNSCHEDULABLE, annotation};
 
@@ -35,6 +36,8 @@ pub struct NodeFacts {
     pub machine_id: String,
     /// The commands in its annotations.
     pub commands: NodeCommands,
+    /// What its conditions say about a drain.
+    pub drain: DrainConditions,
     /// Conditions that make it unhealthy, each with its start.
     pub(crate) faults: Vec<NodeFault>,
 }
@@ -79,6 +82,7 @@ impl NodeFacts {
             uuid_label: label(node, NODE_UUID).unwrap_or_default().to_owned(),
             machine_id: info.and_then(|info| info.machine_id.clone()).unwrap_or_default(),
             commands,
+            drain: DrainConditions::of(conditions(node)),
             faults: faults(node),
         };
         facts.seen_at(None)
@@ -157,10 +161,12 @@ fn faults(node: &Node) -> Vec<NodeFault> {
     faults
 }
 
-/// The conditions that may mean trouble.
+/// The conditions that may mean trouble. A drain is none.
 fn troubles(node: &Node) -> Vec<NodeCondition> {
-    let may_be =
-        |found: &&Condition| (found.is("Ready") == (found.status() != "True")) && found.kind.is_some();
+    let is_of_drain = |found: &Condition| found.is(DRAIN_IN_PROGRESS) || found.is(DRAINED);
+    let may_be = |found: &&Condition| {
+        (found.is("Ready") == (found.status() != "True")) && found.kind.is_some() && !is_of_drain(found)
+    };
     let of = |found: &Condition| {
         let said = [&found.message, &found.reason].into_iter().flatten().find(|text| !text.is_empty());
         NodeCondition {

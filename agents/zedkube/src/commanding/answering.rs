@@ -8,23 +8,17 @@ use cluster::node_commands::CommandAnswer;
 use cluster::{ApiFailure, Cluster};
 use drain::Moment;
 use drain::view::NodeView;
-use runtime::retry::pause_after;
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
 
 use crate::link::Link;
+use crate::newest::{Newest, Value};
 
 /// Shortest time between two writes that tell another reason of the same state.
 const REASON_PAUSE: Duration = Duration::from_mins(1);
 
-/// Pause before a write that was refused for want of rights is tried again.
-const REFUSED_PAUSE: Duration = Duration::from_mins(5);
-
 /// The task that writes, and what it was given last.
 #[derive(Debug)]
 pub(super) struct Answering {
-    wanted: watch::Sender<Option<Written>>,
-    task: AbortHandle,
+    task: Newest<Written>,
     /// When the last answer was given; of an earlier process when this one first saw it.
     given_at: Option<Moment>,
     /// That was another reason of the same state. An earlier process may just have written one.
@@ -33,29 +27,21 @@ pub(super) struct Answering {
 
 /// What is to stand on a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Written {
+pub(super) struct Written {
     node: String,
     uid: String,
     answer: Option<CommandAnswer>,
 }
 
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 impl Answering {
     /// Starts the task. Has to be called in a tokio runtime.
     pub(super) fn start(link: Link) -> Self {
-        let (wanted, given) = watch::channel(None);
-        let task = tokio::spawn(write(link, given)).abort_handle();
-        Self { wanted, task, given_at: None, was_reason: true }
+        Self { task: Newest::start(link), given_at: None, was_reason: true }
     }
 
     /// Writes nothing more: the answer stands, or there is no Node to write it into.
     pub(super) fn forget(&mut self) {
-        self.wanted.send_if_modified(|wanted| wanted.take().is_some());
+        self.task.forget();
     }
 
     /// Has the answer written, if the Node shows another one and it is time. Returns when this has to be called again.
@@ -75,7 +61,7 @@ impl Answering {
         let wanted = Written { node: node.name.clone(), uid: node.uid.clone(), answer };
         // What stands on the Node at first, an earlier process has written.
         let first = || Written { answer: shown.cloned(), ..wanted.clone() };
-        let given = self.wanted.borrow().clone().unwrap_or_else(first);
+        let given = self.task.given().unwrap_or_else(first);
         let is_news = !given.tells_the_same(&wanted);
         let is_first_reason = !self.was_reason && given != wanted;
         let due = *self.given_at.get_or_insert(now) + REASON_PAUSE;
@@ -83,8 +69,16 @@ impl Answering {
             return due;
         }
         (self.given_at, self.was_reason) = (Some(now), !is_news);
-        self.wanted.send_replace(Some(wanted));
+        self.task.give(wanted);
         now + REASON_PAUSE
+    }
+}
+
+impl Value for Written {
+    const FAILED: &'static str = "the answer to the cluster's command cannot be written into the Node";
+
+    async fn write(&self, cluster: &Cluster) -> Result<(), ApiFailure> {
+        commanding::answer(cluster, &self.node, &self.uid, self.answer.as_ref()).await
     }
 }
 
@@ -97,32 +91,6 @@ impl Written {
         };
         self.uid == other.uid && is_same
     }
-}
-
-/// Writes the newest answer, again and again until the server takes it, or until nothing is wanted any more.
-async fn write(link: Link, mut wanted: watch::Receiver<Option<Written>>) {
-    while wanted.changed().await.is_ok() {
-        let mut failures = 0;
-        loop {
-            let Some(written) = wanted.borrow_and_update().clone() else { break };
-            let Err(failure) = write_once(&link, &written).await else { break };
-            failures += 1;
-            let text =
-                format!("the answer to the cluster's command cannot be written into the Node: {failure}");
-            if failures == 1 {
-                tracing::warn!("{text}");
-            } else {
-                tracing::debug!("{text}");
-            }
-            let is_refused = matches!(failure, ApiFailure::Denied { .. });
-            tokio::time::sleep(if is_refused { REFUSED_PAUSE } else { pause_after(failures) }).await;
-        }
-    }
-}
-
-async fn write_once(link: &Link, written: &Written) -> Result<(), ApiFailure> {
-    let (cluster, _): (Cluster, _) = link.cluster().await?;
-    commanding::answer(&cluster, &written.node, &written.uid, written.answer.as_ref()).await
 }
 
 #[cfg(test)]
@@ -140,9 +108,8 @@ mod tests {
     #[tokio::test]
     async fn a_state_is_written_at_once_and_a_reason_at_most_once_a_minute() {
         use AnswerState::{Draining, Recorded, Waiting};
-        let task = tokio::spawn(std::future::pending::<()>()).abort_handle();
-        let mut answering =
-            Answering { wanted: watch::channel(None).0, task, given_at: None, was_reason: true };
+        let (task, mut wanted) = Newest::unwritten();
+        let mut answering = Answering { task, given_at: None, was_reason: true };
         let node = NodeView { name: NODE.to_owned(), uid: "n1".to_owned(), ..NodeView::default() };
         let (waiting, behind, long) =
             (answer(Waiting, ""), answer(Waiting, "slots"), answer(Recorded, &"r".repeat(2000)));
@@ -168,7 +135,7 @@ mod tests {
             (minute(4), None, Some(&long), true, minute(5)),
             (minute(6), Some(&long), Some(&long), false, Moment::NEVER),
         ] {
-            let mut wanted = answering.wanted.subscribe();
+            wanted.mark_unchanged();
             let due = answering.answer(&node, shown.is_some(), shown, now_is.cloned(), at);
             let is_given = wanted.has_changed().unwrap() && wanted.borrow_and_update().is_some();
             assert_eq!((is_given, due), (is_written, next), "{at:?} {shown:?} {now_is:?}");

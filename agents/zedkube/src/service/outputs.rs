@@ -6,6 +6,7 @@ use drain::Moment;
 use runtime::{clock, error_chain};
 
 use super::Service;
+use crate::conditions::said;
 use crate::preflight::conditions;
 use crate::report::{report, status};
 
@@ -78,12 +79,16 @@ impl Service {
         let is_alone = !self.state.facts.has_kubeconfig;
         self.around.kubeconfig_places = is_alone.then(|| self.performer.kubeconfig_places());
         let was_failing = self.output.retry_at();
-        if was_failing.is_some_and(|at| now < at) {
-            self.publish_at = was_failing.unwrap_or(Moment::NEVER);
+        let waits_until = was_failing.filter(|at| now < *at);
+        if waits_until.is_none() {
+            self.store_membership();
+        }
+        let report = report(&self.state, &self.policy, &self.around, &self.time, now);
+        self.said = said(&self.state, &report);
+        if let Some(at) = waits_until {
+            self.publish_at = at;
             return;
         }
-        self.store_membership();
-        let report = report(&self.state, &self.policy, &self.around, &self.time, now);
         match self.output.write(status(&self.state), &report) {
             Ok(()) => {
                 if was_failing.is_some() {

@@ -1,0 +1,256 @@
+//! Tells the cluster how far the drain is: the conditions of our Node. They follow from the state alone, so a restarted
+//! zedkube corrects what it finds there.
+
+use std::time::Duration;
+
+use cluster::node_conditions::{DrainConditions, DrainSaid, DrainState, say};
+use cluster::{ApiFailure, Cluster, NodeFacts};
+use drain::Moment;
+use schemas::{GoTime, NOT_DRAINED, NodeDrainReport, Outcome, agent};
+use session::{Phase, State};
+
+use crate::link::Link;
+use crate::newest::{Newest, Value};
+
+/// Shortest time between two writes that tell the same state, in other words or once more.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Troubles that a condition names: it has 1 KiB.
+const MOST_BLOCKERS: usize = 3;
+
+/// Writes the conditions: at once when the state changes, otherwise at most every 10 s.
+#[derive(Debug)]
+pub(crate) struct Conditions {
+    task: Newest<Written>,
+    /// What was written last, and when.
+    last: Option<(Written, Moment)>,
+}
+
+/// What is to stand on a Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Written {
+    node: String,
+    uid: String,
+    /// What stood there when this was decided.
+    shown: DrainConditions,
+    said: Option<DrainSaid>,
+}
+
+impl Value for Written {
+    const FAILED: &'static str = "the conditions DrainInProgress and Drained of our Node cannot be written \
+         (right: patch nodes/status); drains go on without them";
+
+    async fn write(&self, cluster: &Cluster) -> Result<(), ApiFailure> {
+        say(cluster, &self.node, &self.uid, &self.shown, self.said.as_ref()).await
+    }
+}
+
+impl Written {
+    fn tells_the_same(&self, other: &Self) -> bool {
+        let state = |written: &Self| written.said.as_ref().map(|said| said.state);
+        self.uid == other.uid && state(self) == state(other)
+    }
+}
+
+impl Conditions {
+    /// Starts the task that writes. Has to be called in a tokio runtime.
+    pub(crate) fn start(link: Link) -> Self {
+        Self { task: Newest::start(link), last: None }
+    }
+
+    /// Has the conditions written, if our Node shows others and it is time. Without a Node nothing is written. Returns when
+    /// this has to be called again.
+    pub(crate) fn show(&mut self, node: Option<&NodeFacts>, said: Option<&DrainSaid>, now: Moment) -> Moment {
+        let Some(node) = node.filter(|node| !node.drain.show(said)) else {
+            self.task.forget();
+            return Moment::NEVER;
+        };
+        let wanted = Written {
+            node: node.view.name.clone(),
+            uid: node.view.uid.clone(),
+            shown: node.drain.clone(),
+            said: said.cloned(),
+        };
+        if let Some((last, at)) = &self.last
+            && last.tells_the_same(&wanted)
+            && now < *at + PAUSE
+        {
+            return *at + PAUSE;
+        }
+        self.task.give(wanted.clone());
+        self.last = Some((wanted, now));
+        now + PAUSE
+    }
+}
+
+/// What the conditions have to say; `None` while there is nothing to tell, so that zedkube's words go.
+pub(crate) fn said(state: &State, report: &NodeDrainReport) -> Option<DrainSaid> {
+    let (drain, reason) = match &state.phase {
+        Phase::Idle if report.phase == Phase::Idle.name() => return None,
+        Phase::Idle => (DrainState::Neither, "Returning"),
+        Phase::Waiting(_) => (DrainState::Neither, "DrainPending"),
+        Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => {
+            (DrainState::InProgress, cause(report))
+        }
+        Phase::Complete { outcome: Outcome::Drained, .. } => (DrainState::Drained, "DrainCompleted"),
+        Phase::Complete { .. } => (DrainState::Neither, "NotDrained"),
+        Phase::Failed(_) => (DrainState::Neither, "DrainFailed"),
+    };
+    Some(DrainSaid::new(drain, reason, &text(state, report)))
+}
+
+/// Why the node is drained, in a word of KEP-5683.
+fn cause(report: &NodeDrainReport) -> &'static str {
+    let is_of_shutdown = report.requests.iter().any(|request| request.publisher == agent::HOLD);
+    if is_of_shutdown { "NodeShutdown" } else { "AdminRequested" }
+}
+
+/// Phase, reason and hint; the troubles that hold pods; and when the present attempt, or the wait, ends.
+fn text(state: &State, report: &NodeDrainReport) -> String {
+    let is_undrained = matches!(state.phase, Phase::Complete { outcome, .. } if outcome != Outcome::Drained);
+    let undrained = if is_undrained { format!("{NOT_DRAINED}: ") } else { String::new() };
+    let mut text = format!("{}: {undrained}{}", report.phase, report.reason);
+    let blockers = report.blockers.iter().take(MOST_BLOCKERS);
+    for blocker in blockers.filter(|_| !matches!(state.phase, Phase::Idle | Phase::Complete { .. })) {
+        let (pods, examples) = (blocker.pods, blocker.examples.join(", "));
+        text.push_str(&format!("; BLOCKED: {} ({pods} pods: {examples}): {}", blocker.what, blocker.hint));
+    }
+    if !report.hint.is_empty() && report.blockers.iter().all(|blocker| blocker.hint != report.hint) {
+        text.push_str(&format!("; do: {}", report.hint));
+    }
+    if report.deadline != GoTime::ZERO {
+        let what = match &state.phase {
+            Phase::Waiting(_) => "the node goes down WITHOUT a drain at",
+            Phase::Pausing { .. } => "the next attempt begins at",
+            Phase::Idle
+            | Phase::Cordoning(_)
+            | Phase::Attempting { .. }
+            | Phase::Complete { .. }
+            | Phase::Failed(_) => "this attempt ends at",
+        };
+        text.push_str(&format!("; {what} {}", report.deadline));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use schemas::{Blocker, DrainRequester, Member, RequestLine};
+    use session::phase::{Failed, Waiting};
+
+    use super::*;
+
+    fn node(said: Option<&DrainSaid>) -> NodeFacts {
+        let mut node = NodeFacts::default();
+        node.drain = DrainConditions::telling(said);
+        (node.view.name, node.view.uid) = ("edge-a".to_owned(), "n1".to_owned());
+        node
+    }
+
+    #[tokio::test]
+    async fn a_state_is_written_at_once_and_other_words_at_most_every_ten_seconds() {
+        let (task, mut given) = Newest::unwritten();
+        let mut conditions = Conditions { task, last: None };
+        let of = |state, text| Some(DrainSaid::new(state, "AdminRequested", text));
+        let one = of(DrainState::InProgress, "1 of 9");
+        let two = of(DrainState::InProgress, "2 of 9");
+        let three = of(DrainState::InProgress, "3 of 9");
+        let drained = of(DrainState::Drained, "all");
+        let seconds = |seconds: u64| Moment(1000 * seconds);
+        // At this time the Node shows this, and this is to be said. Is that written, and when is the next look?
+        for (at, shown, said, is_written, next) in [
+            (0, &None, &None, false, Moment::NEVER),
+            (1, &None, &one, true, seconds(11)),
+            (2, &None, &one, false, seconds(11)),
+            (3, &one, &one, false, Moment::NEVER),
+            (4, &one, &two, false, seconds(11)),
+            (11, &one, &two, true, seconds(21)),
+            (12, &two, &three, false, seconds(21)),
+            (13, &two, &drained, true, seconds(23)),
+            // Somebody else overwrites it again and again.
+            (14, &None, &drained, false, seconds(23)),
+            (23, &None, &drained, true, seconds(33)),
+            (24, &drained, &None, true, seconds(34)),
+            (25, &None, &None, false, Moment::NEVER),
+        ] {
+            given.mark_unchanged();
+            let due = conditions.show(Some(&node(shown.as_ref())), said.as_ref(), seconds(at));
+            let is_given = given.has_changed().unwrap() && given.borrow_and_update().is_some();
+            assert_eq!((is_given, due), (is_written, next), "{at} {shown:?} {said:?}");
+        }
+        // A write that goes on is given up once there is no Node to write it into.
+        conditions.show(Some(&node(None)), one.as_ref(), seconds(50));
+        assert_eq!(conditions.show(None, one.as_ref(), seconds(51)), Moment::NEVER);
+        assert_eq!(*given.borrow_and_update(), None);
+    }
+
+    #[test]
+    fn what_is_said_in_each_phase() {
+        let (blocker, hint) = ("budget web allows no disruption", "wait for it");
+        let complete = |outcome| Phase::Complete { outcome, recheck: None };
+        let report = |phase: &Phase, name: &str| {
+            let is_held = matches!(phase, Phase::Attempting { .. });
+            let blockers = is_held.then(|| Blocker {
+                what: blocker.to_owned(),
+                hint: hint.to_owned(),
+                pods: 3,
+                examples: vec!["default/web-1".to_owned()],
+            });
+            NodeDrainReport {
+                phase: name.to_owned(),
+                reason: "a reason".to_owned(),
+                hint: if is_held { hint.to_owned() } else { String::new() },
+                blockers: blockers.into_iter().collect(),
+                deadline: if is_held { "2026-11-29T17:30:00Z".parse().unwrap() } else { GoTime::ZERO },
+                ..NodeDrainReport::default()
+            }
+        };
+        let attempting = Phase::Attempting { attempt: 1, started: Moment(0) };
+        let held = "Attempting: a reason; BLOCKED: budget web allows no disruption (3 pods: default/web-1): wait for it; \
+                    this attempt ends at 2026-11-29T17:30:00Z";
+        for (phase, name, told) in [
+            (Phase::Idle, "Idle", None),
+            (Phase::Idle, "Returning", Some((DrainState::Neither, "Returning", "Returning: a reason"))),
+            (
+                Phase::Waiting(Waiting::default()),
+                "Waiting",
+                Some((DrainState::Neither, "DrainPending", "Waiting: a reason")),
+            ),
+            (attempting, "Attempting", Some((DrainState::InProgress, "AdminRequested", held))),
+            (
+                complete(Outcome::Drained),
+                "Complete",
+                Some((DrainState::Drained, "DrainCompleted", "Complete: a reason")),
+            ),
+            (
+                complete(Outcome::Forced),
+                "Complete",
+                Some((DrainState::Neither, "NotDrained", "Complete: NOT DRAINED: a reason")),
+            ),
+            (
+                complete(Outcome::ApiUnreachable),
+                "Complete",
+                Some((DrainState::Neither, "NotDrained", "Complete: NOT DRAINED: a reason")),
+            ),
+            (
+                Phase::Failed(Failed::Drain(String::new())),
+                "Failed",
+                Some((DrainState::Neither, "DrainFailed", "Failed: a reason")),
+            ),
+        ] {
+            let report = report(&phase, name);
+            let state = State { phase, ..State::new(Member::Yes, String::new(), Moment(0)) };
+            let told = told.map(|(state, reason, text)| DrainSaid::new(state, reason, text));
+            assert_eq!(said(&state, &report), told, "{name}");
+        }
+        let line = RequestLine {
+            publisher: agent::HOLD.to_owned(),
+            requested_by: DrainRequester::DeviceOp,
+            ..RequestLine::default()
+        };
+        assert_eq!(
+            cause(&NodeDrainReport { requests: vec![line], ..NodeDrainReport::default() }),
+            "NodeShutdown"
+        );
+    }
+}
