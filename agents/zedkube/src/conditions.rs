@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use cluster::node_conditions::{DrainConditions, DrainSaid, DrainState, say};
-use cluster::{ApiFailure, Cluster, NodeFacts};
+use cluster::{ApiFailure, Cluster};
 use drain::Moment;
+use drain::view::NodeView;
 use schemas::{GoTime, NOT_DRAINED, NodeDrainReport, Outcome, agent};
 use session::{Phase, State};
 
@@ -31,24 +32,21 @@ pub(crate) struct Conditions {
 struct Written {
     node: String,
     uid: String,
-    /// What stood there when this was decided.
-    shown: DrainConditions,
+    /// What stands there; `None` if that is not known.
+    shown: Option<DrainConditions>,
     said: Option<DrainSaid>,
 }
 
 impl Value for Written {
-    const FAILED: &'static str = "the conditions DrainInProgress and Drained of our Node cannot be written \
-         (right: patch nodes/status); drains go on without them";
+    const FAILED: &'static str = "the conditions DrainInProgress and Drained of our Node cannot be written (drains go on without them)";
 
-    async fn write(&self, cluster: &Cluster) -> Result<(), ApiFailure> {
-        say(cluster, &self.node, &self.uid, &self.shown, self.said.as_ref()).await
-    }
-}
-
-impl Written {
     fn tells_the_same(&self, other: &Self) -> bool {
         let state = |written: &Self| written.said.as_ref().map(|said| said.state);
         self.uid == other.uid && state(self) == state(other)
+    }
+
+    async fn write(&self, cluster: &Cluster) -> Result<(), ApiFailure> {
+        say(cluster, &self.node, &self.uid, self.shown.as_ref(), self.said.as_ref()).await
     }
 }
 
@@ -58,19 +56,39 @@ impl Conditions {
         Self { task: Newest::start(link), last: None }
     }
 
-    /// Has the conditions written, if our Node shows others and it is time. Without a Node nothing is written. Returns when
-    /// this has to be called again.
-    pub(crate) fn show(&mut self, node: Option<&NodeFacts>, said: Option<&DrainSaid>, now: Moment) -> Moment {
-        let Some(node) = node.filter(|node| !node.drain.show(said)) else {
+    /// Has the conditions written, if our Node shows others and it is time. Without a Node nothing is written, and it is not
+    /// known any more what it shows. While no watch shows the Node, what was written last counts as shown. Returns when this
+    /// has to be called again.
+    pub(crate) fn show(
+        &mut self,
+        own: Option<&NodeView>,
+        watched: Option<&DrainConditions>,
+        said: Option<&DrainSaid>,
+        now: Moment,
+    ) -> Moment {
+        let Some(own) = own else {
             self.task.forget();
+            self.last = None;
             return Moment::NEVER;
         };
+        let last = self.last.as_ref().map(|(last, _)| last).filter(|last| last.uid == own.uid);
+        let is_written = last.map_or(said.is_none(), |last| last.said.as_ref() == said);
+        let written = || last.map(|last| DrainConditions::telling(last.said.as_ref()));
         let wanted = Written {
-            node: node.view.name.clone(),
-            uid: node.view.uid.clone(),
-            shown: node.drain.clone(),
+            node: own.name.clone(),
+            uid: own.uid.clone(),
+            shown: watched.cloned().or_else(written),
             said: said.cloned(),
         };
+        match watched {
+            Some(shown) if shown.show(said) => {
+                self.task.forget();
+                return Moment::NEVER;
+            }
+            // The task goes on until the server has taken it.
+            None if is_written => return Moment::NEVER,
+            Some(_) | None => {}
+        }
         if let Some((last, at)) = &self.last
             && last.tells_the_same(&wanted)
             && now < *at + PAUSE
@@ -140,13 +158,6 @@ mod tests {
 
     use super::*;
 
-    fn node(said: Option<&DrainSaid>) -> NodeFacts {
-        let mut node = NodeFacts::default();
-        node.drain = DrainConditions::telling(said);
-        (node.view.name, node.view.uid) = ("edge-a".to_owned(), "n1".to_owned());
-        node
-    }
-
     #[tokio::test]
     async fn a_state_is_written_at_once_and_other_words_at_most_every_ten_seconds() {
         let (task, mut given) = Newest::unwritten();
@@ -157,30 +168,36 @@ mod tests {
         let three = of(DrainState::InProgress, "3 of 9");
         let drained = of(DrainState::Drained, "all");
         let seconds = |seconds: u64| Moment(1000 * seconds);
+        let own = NodeView { name: "edge-a".to_owned(), uid: "n1".to_owned(), ..NodeView::default() };
         // At this time the Node shows this, and this is to be said. Is that written, and when is the next look?
+        // Without a watch it is not known what the Node shows.
+        let unknown = None;
         for (at, shown, said, is_written, next) in [
-            (0, &None, &None, false, Moment::NEVER),
-            (1, &None, &one, true, seconds(11)),
-            (2, &None, &one, false, seconds(11)),
-            (3, &one, &one, false, Moment::NEVER),
-            (4, &one, &two, false, seconds(11)),
-            (11, &one, &two, true, seconds(21)),
-            (12, &two, &three, false, seconds(21)),
-            (13, &two, &drained, true, seconds(23)),
+            (0, Some(&None), &None, false, Moment::NEVER),
+            (1, Some(&None), &one, true, seconds(11)),
+            (2, Some(&None), &one, false, seconds(11)),
+            (3, Some(&one), &one, false, Moment::NEVER),
+            (4, Some(&one), &two, false, seconds(11)),
+            (11, unknown, &two, true, seconds(21)),
+            (12, unknown, &two, false, Moment::NEVER),
+            (13, unknown, &three, false, seconds(21)),
+            (14, unknown, &drained, true, seconds(24)),
             // Somebody else overwrites it again and again.
-            (14, &None, &drained, false, seconds(23)),
-            (23, &None, &drained, true, seconds(33)),
-            (24, &drained, &None, true, seconds(34)),
-            (25, &None, &None, false, Moment::NEVER),
+            (15, Some(&None), &drained, false, seconds(24)),
+            (24, Some(&None), &drained, true, seconds(34)),
+            (25, Some(&drained), &None, true, seconds(35)),
+            (26, Some(&None), &None, false, Moment::NEVER),
+            (27, unknown, &None, false, Moment::NEVER),
         ] {
             given.mark_unchanged();
-            let due = conditions.show(Some(&node(shown.as_ref())), said.as_ref(), seconds(at));
+            let shown = shown.as_ref().map(|shown| DrainConditions::telling(shown.as_ref()));
+            let due = conditions.show(Some(&own), shown.as_ref(), said.as_ref(), seconds(at));
             let is_given = given.has_changed().unwrap() && given.borrow_and_update().is_some();
             assert_eq!((is_given, due), (is_written, next), "{at} {shown:?} {said:?}");
         }
         // A write that goes on is given up once there is no Node to write it into.
-        conditions.show(Some(&node(None)), one.as_ref(), seconds(50));
-        assert_eq!(conditions.show(None, one.as_ref(), seconds(51)), Moment::NEVER);
+        conditions.show(Some(&own), None, one.as_ref(), seconds(50));
+        assert_eq!(conditions.show(None, None, one.as_ref(), seconds(51)), Moment::NEVER);
         assert_eq!(*given.borrow_and_update(), None);
     }
 

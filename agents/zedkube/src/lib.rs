@@ -6,6 +6,7 @@
 mod calling;
 mod commanding;
 mod conditions;
+mod events;
 mod health;
 mod inbox;
 mod kubelet;

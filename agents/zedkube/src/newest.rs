@@ -9,18 +9,18 @@ use tokio::task::AbortHandle;
 
 use crate::link::Link;
 
-/// Longest pause before a write that has failed is tried again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-
-/// Pause before a write that was refused for want of rights is tried again.
-const REFUSED_PAUSE: Duration = Duration::from_mins(5);
+/// Longest pause before a write that was refused is tried again: the right may be missing for good.
+const REFUSED_PAUSE: Duration = Duration::from_mins(1);
 
 /// A value that is to stand in the cluster.
 pub(crate) trait Value: Clone + Send + Sync + 'static {
     /// What cannot be done if a write fails, as the beginning of a log line.
     const FAILED: &'static str;
 
-    /// Writes it. One call.
+    /// The other one says the same in other words. If not, a write of this one does not keep the other one waiting.
+    fn tells_the_same(&self, other: &Self) -> bool;
+
+    /// Writes it.
     fn write(&self, cluster: &Cluster) -> impl Future<Output = Result<(), ApiFailure>> + Send;
 }
 
@@ -69,24 +69,29 @@ impl<T: Value> Newest<T> {
 }
 
 /// Writes the newest value until the server takes it, or until nothing is wanted any more. A newer value does not wait for
-/// the end of a pause, except if the server refuses writes.
+/// the end of a pause, except if the server refuses writes; nor for the end of a write, which may take long, if it says
+/// something else.
 async fn write<T: Value>(link: Link, mut wanted: watch::Receiver<Option<T>>) {
     while wanted.changed().await.is_ok() {
         let mut failures = 0;
         loop {
             let Some(value) = wanted.borrow_and_update().clone() else { break };
-            let Err(failure) = write_once(&link, &value).await else { break };
+            let written = tokio::select! {
+                written = write_once(&link, &value) => written,
+                () = overtaken(wanted.clone(), &value) => continue,
+            };
+            let Err(failure) = written else { break };
             failures += 1;
             if failures == 1 {
                 tracing::warn!("{}: {failure}", T::FAILED);
             } else {
                 tracing::debug!("{}: {failure}", T::FAILED);
             }
+            let pause = pause_after(failures);
             if matches!(failure, ApiFailure::Denied { .. }) {
-                tokio::time::sleep(REFUSED_PAUSE).await;
+                tokio::time::sleep(pause.saturating_mul(2).min(REFUSED_PAUSE)).await;
                 continue;
             }
-            let pause = pause_after(failures).min(LONGEST_PAUSE);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 is_open = wanted.changed() => if is_open.is_err() { return },
@@ -95,6 +100,16 @@ async fn write<T: Value>(link: Link, mut wanted: watch::Receiver<Option<T>>) {
             wanted.mark_changed();
         }
     }
+}
+
+/// Waits until something else is wanted. It does not end if nobody can want anything any more.
+async fn overtaken<T: Value>(mut wanted: watch::Receiver<Option<T>>, value: &T) {
+    while wanted.changed().await.is_ok() {
+        if wanted.borrow_and_update().as_ref().is_none_or(|newer| !newer.tells_the_same(value)) {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 async fn write_once<T: Value>(link: &Link, value: &T) -> Result<(), ApiFailure> {

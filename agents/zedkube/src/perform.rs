@@ -42,8 +42,8 @@ pub(crate) struct Performer {
     node: Option<String>,
     settings: SettingsWatch,
     slots: SlotMap,
-    /// The watch on our Node, and the number of its connection: for the session while nothing is to be done, for the
-    /// commands in its annotations, and for its conditions.
+    /// The watch on our Node, and the number of its connection: while nothing is to be done, and for the commands in its
+    /// annotations.
     own_watch: Option<(NodeWatch, Watched)>,
     /// The session hears of that watch: it began while the session wanted it, and the session has wanted it since.
     tells_session: bool,
@@ -230,7 +230,8 @@ impl Performer {
 
     fn follow_own(&mut self, state: &State) {
         let for_session = state.wants_own_watch();
-        let Some(own) = &state.own else {
+        let is_wanted = for_session || self.settings.current().commands.from_cluster;
+        let Some(own) = state.own.as_ref().filter(|_| is_wanted) else {
             (self.own_watch, self.own_seen) = (None, None);
             return;
         };

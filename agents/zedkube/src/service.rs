@@ -10,7 +10,6 @@ mod outputs;
 
 use std::time::Duration;
 
-use cluster::NodeFacts;
 use cluster::node_conditions::DrainSaid;
 use drain::Moment;
 use pubsub::PublishError;
@@ -26,6 +25,7 @@ use uuid::Uuid;
 
 use crate::commanding::{Around, Commanding, OwnRequest};
 use crate::conditions::Conditions;
+use crate::events::Events;
 use crate::inbox::{Inbox, refused_input};
 use crate::membership::Stored;
 use crate::narrate::Narrator;
@@ -57,6 +57,7 @@ pub(crate) struct Service {
     said: Option<DrainSaid>,
     /// When they are looked at again.
     say_at: Moment,
+    events: Events,
     stored: Stored,
     state: State,
     policy: Policy,
@@ -133,6 +134,7 @@ impl Service {
             conditions: Conditions::start(performer.link()),
             said: None,
             say_at: Moment::NEVER,
+            events: Events::start(performer.link()),
             performer,
             output,
             drain_number: state.session.number,
@@ -268,6 +270,7 @@ impl Service {
 
     /// Passes on what the cluster commands by the annotations of our Node, and answers there.
     fn command(&mut self, now: Moment) {
+        let uid = self.state.own.as_ref().map(|own| own.uid.as_str());
         let request = self.state.requests.iter().find(|request| request.publisher == agent::ZEDKUBE);
         let own_request = |request: &Request| {
             let (answer, outcome) = shown_answer(request, &self.state);
@@ -277,7 +280,7 @@ impl Service {
         };
         let around = Around {
             is_on: self.settings.current().commands.from_cluster,
-            node: self.own_seen().cloned(),
+            node: uid.and_then(|uid| self.performer.own_seen(uid)).cloned(),
             phase: self.state.phase.clone(),
             request: request.map(own_request),
             action: self.inbox.device_action(self.context.boot_id()).cloned(),
@@ -285,16 +288,12 @@ impl Service {
         self.command_at = self.commanding.turn(around, now);
     }
 
-    /// Our Node, as its watch shows it; `None` if that does not show it.
-    fn own_seen(&self) -> Option<&NodeFacts> {
-        self.performer.own_seen(&self.state.own.as_ref()?.uid)
-    }
-
     /// Tells the cluster by our Node's conditions how far the drain is.
     fn say(&mut self, now: Moment) {
-        let uid = self.state.own.as_ref().map(|own| own.uid.as_str());
-        let node = uid.and_then(|uid| self.performer.own_seen(uid));
-        self.say_at = self.conditions.show(node, self.said.as_ref(), now);
+        // An API server that is away takes nothing, and each try counts for the pace of what a drain needs.
+        let own = self.state.own.as_ref().filter(|_| self.state.api.away_since.is_none());
+        let seen = own.and_then(|own| self.performer.own_seen(&own.uid));
+        self.say_at = self.conditions.show(own, seen.map(|node| &node.drain), self.said.as_ref(), now);
     }
 
     /// The facts come first: a plain single device must not begin to drain because its request was read earlier.

@@ -17,6 +17,7 @@
 //! | [`slots`] | the nodes that may be down for a drain: read, written and watched in one ConfigMap |
 //! | [`node_commands`] | the commands in a Node's annotations, and the device's answer; [`commanding`] has the calls |
 //! | [`node_conditions`] | the conditions of a drain on a Node: read and written |
+//! | [`events`] | Events about a Node and its pods: what has happened |
 //! | [`longhorn`] | Longhorn's policy about nodes that are drained |
 //! | [`evict`], [`answer`] | one eviction, and the meaning of the server's answer |
 //! | [`mod@trial`] | the API server's answer to each eviction now, as a dry run; and what stays attached |
@@ -34,6 +35,7 @@ pub mod connect;
 pub mod cordon;
 pub mod drainer;
 pub mod driver;
+pub mod events;
 pub mod evict;
 pub mod failure;
 pub mod identity;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use text::one_line;
 
 use crate::failure::ApiFailure;
-use crate::nodes::{PATH, check_name};
+use crate::nodes::{PATH, check_name, get_node_facts};
 use crate::objects::Condition;
 use crate::operation::Operation;
 use crate::wire::Cluster;
@@ -82,6 +82,11 @@ impl DrainSaid {
         Self { state, reason, message: one_line(&format!("{OURS}{text}"), LONGEST_MESSAGE - 3) }
     }
 
+    /// The text without its mark.
+    pub fn text(&self) -> &str {
+        self.message.strip_prefix(OURS).unwrap_or_default()
+    }
+
     /// Status and message of both conditions, with their types. Only one of them tells the story.
     fn conditions(&self) -> [(&'static str, &'static str, String); 2] {
         let elsewhere = |kind| format!("{OURS}see condition {kind}");
@@ -146,13 +151,22 @@ impl DrainConditions {
                 .into_iter()
                 .all(|(_, shown)| shown.is_none_or(|shown| shown.said().is_none()));
         };
-        let is_shown = |(wanted, (_, shown)): ((_, &str, String), (_, Option<&DrainCondition>))| {
-            let (_, status, message) = wanted;
-            shown.is_some_and(|shown| {
-                (&*shown.status, &*shown.reason, &*shown.message) == (status, said.reason, &*message)
-            })
-        };
-        said.conditions().into_iter().zip(self.each()).all(is_shown)
+        self.all_are(said, |shown, status, message| {
+            (&*shown.status, &*shown.reason, &*shown.message) == (status, said.reason, message)
+        })
+    }
+
+    /// True if the Node shows the state that zedkube tells, in whatever words.
+    fn tell_the_same(&self, said: Option<&DrainSaid>) -> bool {
+        said.is_some_and(|said| self.all_are(said, |shown, status, _| shown.status == status))
+    }
+
+    /// True if the Node shows both conditions, and each is so, compared with its status and message of `said`.
+    fn all_are(&self, said: &DrainSaid, is_so: impl Fn(&DrainCondition, &str, &str) -> bool) -> bool {
+        let mut pairs = said.conditions().into_iter().zip(self.each());
+        pairs.all(|((_, status, message), (_, shown))| {
+            shown.is_some_and(|shown| is_so(shown, status, &message))
+        })
     }
 
     fn each(&self) -> [(&'static str, Option<&DrainCondition>); 2] {
@@ -171,10 +185,10 @@ impl DrainConditions {
         let changed = |((kind, status, message), (_, shown)): ((_, _, _), (_, Option<&DrainCondition>))| {
             let mut condition =
                 json!({"type": kind, "status": status, "reason": said.reason, "message": message});
-            if shown.is_none_or(|shown| shown.status != status)
-                && let (Some(fields), Some(now)) = (condition.as_object_mut(), now)
-            {
-                fields.insert("lastTransitionTime".to_owned(), json!(now));
+            let is_changed = shown.is_none_or(|shown| shown.status != status);
+            if let (Some(fields), Some(now)) = (condition.as_object_mut(), now) {
+                fields.insert("lastHeartbeatTime".to_owned(), json!(now));
+                fields.extend(is_changed.then(|| ("lastTransitionTime".to_owned(), json!(now))));
             }
             condition
         };
@@ -182,24 +196,34 @@ impl DrainConditions {
     }
 }
 
-/// Writes what zedkube says about the drain into the Node with this UID, which shows `shown`; with `None`, removes what
-/// zedkube has said there. One call. All other conditions stay as they are.
+/// Writes what zedkube says about the drain into the Node with this UID, which shows `shown` (`None`: the Node is read first);
+/// without `said`, removes what zedkube has said there. At most two calls. All other conditions stay as they are.
 pub async fn say(
     cluster: &Cluster,
     node: &str,
     uid: &str,
-    shown: &DrainConditions,
+    shown: Option<&DrainConditions>,
     said: Option<&DrainSaid>,
 ) -> Result<(), ApiFailure> {
     let operation = Operation::on_cluster("patch", "nodes/status", node);
     check_name(&operation)?;
+    let read = match shown {
+        Some(_) => None,
+        None => get_node_facts(&cluster.at_leisure(), node).await?.map(|node| node.drain),
+    };
+    let shown = shown.or(read.as_ref()).cloned().unwrap_or_default();
+    if shown.show(said) {
+        return Ok(());
+    }
     let params =
         PatchParams { field_manager: Some(field_manager(AGENT).to_owned()), ..PatchParams::default() };
     let now = cluster.server_time().map(|now| now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     let status = Map::from_iter([("conditions".to_owned(), json!(shown.patch(said, now.as_deref())))]);
     let body = json!({"metadata": {"uid": uid}, "status": status});
     let request = Request::new(PATH).patch_subresource("status", node, &params, &Patch::Strategic(body));
-    cluster.at_leisure().fetch::<Value>(&operation, request).await.map(drop)
+    // Other words for the same state keep no call waiting.
+    let paced = if shown.tell_the_same(said) { &cluster.at_leisure() } else { cluster };
+    paced.fetch::<Value>(&operation, request).await.map(drop)
 }
 
 /// Who writes, by its name as owner of a cordon.
@@ -208,7 +232,6 @@ const AGENT: &str = "zedkube";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::get_node_facts;
     use crate::testing::still_cluster;
 
     #[tokio::test]
@@ -231,7 +254,7 @@ mod tests {
                 let shown = facts().await.drain;
                 let said = DrainSaid::new(state, "AdminRequested", text);
                 assert!(!shown.show(Some(&said)), "{shown:?}");
-                say(&cluster, "edge-a", &uid, &shown, Some(&said)).await.unwrap();
+                say(&cluster, "edge-a", &uid, Some(&shown), Some(&said)).await.unwrap();
                 let found = facts().await;
                 assert!(found.drain.show(Some(&said)) && !found.drain.show(None), "{found:?}");
                 assert!(found.view.ready && found.view.conditions.is_empty(), "a drain is no trouble");
@@ -249,9 +272,9 @@ mod tests {
         })
         .unwrap();
         let shown = facts().await.drain;
-        let other = say(&cluster, "edge-a", "another", &shown, None).await;
+        let other = say(&cluster, "edge-a", "another", Some(&shown), None).await;
         assert!(other.is_err_and(|failure| failure.text().contains("metadata.uid")));
-        say(&cluster, "edge-a", &uid, &shown, None).await.unwrap();
+        say(&cluster, "edge-a", &uid, Some(&shown), None).await.unwrap();
         let found = facts().await.drain;
         assert_eq!((found.in_progress.is_none(), found.drained.is_some()), (true, true));
         assert!(found.show(None), "nothing of ours is left");

@@ -4,6 +4,7 @@ mod actions;
 mod annotations;
 mod answers;
 mod boots;
+mod conditions;
 mod drains;
 mod files;
 mod holds;
@@ -150,6 +151,10 @@ struct Known {
     is_half_written: bool,
     /// Since when the report has said COMPLETE while pods were left, and nothing excused that.
     contradicted_since: Option<u64>,
+    /// When its kubeconfig last led to another cluster, by which it cannot reach its Node.
+    was_elsewhere_at: u64,
+    /// Since when the conditions of its Node have not said what the report says, and nothing excused that.
+    misleads_since: Option<u64>,
     /// What was written when.
     order: Order,
     /// How its drain goes on.
@@ -202,6 +207,7 @@ impl Known {
         self.activations.clear();
         self.acting = None;
         (self.overridden_at, self.contradicted_since, self.disagree_since) = (None, None, None);
+        self.misleads_since = None;
         self.held_since = None;
         self.signs.clear();
         (self.orders, self.locks, self.asked_for) =
@@ -303,6 +309,11 @@ impl Judge {
             known.wanted.remove(&operation);
             known.taken_back.insert(operation, (counter, kernel::now()));
         }
+    }
+
+    /// The kubeconfig of a device leads to another cluster, or back.
+    pub(crate) fn leads_elsewhere(&mut self, device: usize, is_other: bool) {
+        self.devices[device].was_elsewhere_at = if is_other { u64::MAX / 2 } else { kernel::now() };
     }
 
     pub(crate) fn has_no_means(&mut self, device: usize) {

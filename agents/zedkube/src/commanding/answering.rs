@@ -77,12 +77,6 @@ impl Answering {
 impl Value for Written {
     const FAILED: &'static str = "the answer to the cluster's command cannot be written into the Node";
 
-    async fn write(&self, cluster: &Cluster) -> Result<(), ApiFailure> {
-        commanding::answer(cluster, &self.node, &self.uid, self.answer.as_ref()).await
-    }
-}
-
-impl Written {
     fn tells_the_same(&self, other: &Self) -> bool {
         let is_same = match (&self.answer, &other.answer) {
             (Some(answer), Some(other)) => answer.tells_the_same(other),
@@ -90,6 +84,10 @@ impl Written {
             (Some(_), None) | (None, Some(_)) => false,
         };
         self.uid == other.uid && is_same
+    }
+
+    async fn write(&self, cluster: &Cluster) -> Result<(), ApiFailure> {
+        commanding::answer(cluster, &self.node, &self.uid, self.answer.as_ref()).await
     }
 }
 

@@ -85,6 +85,9 @@ impl Service {
         }
         let report = report(&self.state, &self.policy, &self.around, &self.time, now);
         self.said = said(&self.state, &report);
+        if let Some(own) = &self.state.own {
+            self.events.look((&own.name, &own.uid), self.said.as_ref(), &report, now);
+        }
         if let Some(at) = waits_until {
             self.publish_at = at;
             return;

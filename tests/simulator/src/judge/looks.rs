@@ -32,6 +32,7 @@ impl Judge {
                 continue;
             }
             self.judge_report(cluster, index, device, is_calm);
+            self.judge_conditions(cluster, index, device, is_calm);
             self.judge_agreement(index, device);
             self.judge_idle(index, device);
             self.judge_handed_over(index, device);

@@ -31,6 +31,7 @@ impl Judge {
             }
             let answer = self.missing_answer(index, cluster, device);
             missing.extend(answer.filter(|_| !is_stuck && !known.has_eve));
+            missing.extend(Self::left_conditions(cluster, device).filter(|_| !is_stuck && !known.has_eve));
             let runs = device.version();
             // It answers the first who asks, and nobody else. One who takes its command back leaves the other waiting.
             let is_left_waiting = known.has_eve && !known.taken_back.is_empty();

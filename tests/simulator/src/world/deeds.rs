@@ -236,6 +236,7 @@ impl World {
         }
         tell(&self.devices[index].node, &format!("its kubeconfig leads to another cluster: {is_other}"));
         self.judge.disturbed();
+        self.judge.leads_elsewhere(index, is_other);
         if is_other {
             if self.other.is_none() {
                 self.other = Some(self.begin_other()?);

@@ -12,14 +12,17 @@ use crate::{refused, whole_path};
 
 /// Rights that the Node authorizer grants to a kubelet by itself and that zedkube uses: for its own Node and the pods
 /// on it.
-const OF_THE_NODE_AUTHORIZER: [&str; 8] = [
+const OF_THE_NODE_AUTHORIZER: [&str; 11] = [
+    "create events",
     "create pods/eviction",
     "delete pods",
     "get csidrivers.storage.k8s.io",
     "get nodes",
     "get pods",
     "list pods",
+    "patch events",
     "patch nodes",
+    "patch nodes/status",
     "watch pods",
 ];
 
@@ -58,6 +61,16 @@ fn with_a_token_bound_to_the_node_the_whole_path_runs_and_others_are_out_of_reac
         let labels = json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}});
         let network = json!({"spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]}});
         let provider = json!({"spec": {"providerID": "kwok://stolen"}});
+        let conditions = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let capacity = json!({"status": {"capacity": {"cpu": "1000"}}});
+        let events = "/api/v1/namespaces/default/events";
+        let event = |component: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("{component}.{namespace}.{index}")},
+                "involvedObject": {"kind": "Node", "name": node, "uid": uid}, "reason": "Tried",
+                "source": {"component": component, "host": node},
+            })
+        };
         let unknown = format!("/api/v1/namespaces/{namespace}/pods/coming/eviction");
         let tokens = || format!("/api/v1/namespaces/{namespace}/serviceaccounts/ebb-node/token");
         let request = |bound: &Value, audiences: &[&str], seconds: u64| {
@@ -75,7 +88,11 @@ fn with_a_token_bound_to_the_node_the_whole_path_runs_and_others_are_out_of_reac
             ),
             row("label", Method::PATCH, of_node.clone(), labels),
             row("network", Method::PATCH, of_node.clone(), network),
-            row("provider", Method::PATCH, of_node, provider),
+            row("provider", Method::PATCH, of_node.clone(), provider),
+            row("another condition", Method::PATCH, format!("{of_node}/status"), conditions),
+            row("a capacity", Method::PATCH, format!("{of_node}/status"), capacity),
+            row("an event of the kubelet", Method::POST, events.to_owned(), event("kubelet")),
+            row("an event", Method::POST, events.to_owned(), event("zedkube")),
             row("the next token", Method::POST, tokens(), request(&bound, &[], day)),
             row("a token of no node", Method::POST, tokens(), request(&Value::Null, &[], day)),
             row("a token for another service", Method::POST, tokens(), request(&bound, &["vault"], day)),
@@ -114,12 +131,12 @@ write the slot | done | ebb-slots
 free the slot | done | ebb-slots
 ";
 
-/// The same table for a token. It has no right to `nodes/status` at all.
+/// The same table for a token. Of `nodes/status` it may change the two conditions of a drain only.
 const BY_TOKEN: &str = "\
 cordon | done | ebb-tokens-nodes
 uncordon | done | ebb-tokens-nodes
 a command by annotation | done | ebb-tokens-nodes
-the same through nodes/status | no right | no right
+the same through nodes/status | ebb-tokens-nodes | ebb-tokens-nodes
 evict | done | ebb-tokens-evictions
 delete | done | ebb-tokens-pods
 fill the slots | ebb-slots | ebb-slots
@@ -129,6 +146,10 @@ evict a pod that is not known yet | ebb-tokens-eviction-uids | ebb-tokens-evicti
 label | ebb-tokens-nodes | ebb-tokens-nodes
 network | ebb-tokens-nodes | ebb-tokens-nodes
 provider | ebb-tokens-nodes | ebb-tokens-nodes
+another condition | ebb-tokens-nodes | ebb-tokens-nodes
+a capacity | ebb-tokens-nodes | ebb-tokens-nodes
+an event of the kubelet | ebb-tokens-events | ebb-tokens-events
+an event | done | ebb-tokens-events
 the next token | done | ebb-tokens-tokens
 a token of no node | ebb-tokens-tokens | ebb-tokens-tokens
 a token for another service | ebb-tokens-tokens | ebb-tokens-tokens

@@ -161,6 +161,17 @@ impl Fleet {
         self.plane.run(&["delete", "pdb", "all", "-n", &self.pool.name]).map(drop)
     }
 
+    /// Whether zedkube has told Events with each of these reasons, about a node of the fleet or a pod on it.
+    pub(crate) fn has_events(&self, reasons: &[&str]) -> Result<Option<()>> {
+        let is_ours = |event: &Value| {
+            let host = event["source"]["host"].as_str().unwrap_or_default();
+            event["source"]["component"] == "zedkube" && self.pool.nodes.iter().any(|node| node == host)
+        };
+        let events = self.api.list("/api/v1/events")?;
+        let has = |reason: &&str| events.iter().any(|event| is_ours(event) && event["reason"] == **reason);
+        Ok(reasons.iter().all(has).then_some(()))
+    }
+
     /// Waits until the command has ended; returns its exit code and what it has printed.
     pub(crate) fn until_ended(&mut self, command: &mut Command) -> Result<(Option<i32>, String)> {
         let status = self.until("kubectl ebb has ended", |_| Ok(command.process.try_wait()?))?;

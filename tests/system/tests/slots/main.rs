@@ -5,6 +5,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "a test may fail by a panic; in JSON a missing field is null")]
 
+mod conditions;
 mod fleet;
 mod kept;
 mod order;
