@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
-use cluster::node_conditions::{DrainConditions, DrainSaid, DrainState, say};
-use cluster::{ApiFailure, Cluster};
+use cluster::node_conditions::{
+    DrainConditions, DrainEnd, DrainSaid, DrainState, DrainStory, DrainTrouble, FAILED, PENDING, RETURNING,
+    say,
+};
+use cluster::{ApiFailure, Cluster, node_conditions};
 use drain::Moment;
 use drain::view::NodeView;
-use schemas::{GoTime, NOT_DRAINED, NodeDrainReport, Outcome, agent};
+use schemas::{Blocker, GoTime, NOT_DRAINED, NodeDrainReport, Outcome, agent};
 use session::{Phase, State};
 
 use crate::link::Link;
@@ -105,16 +108,16 @@ impl Conditions {
 pub(crate) fn said(state: &State, report: &NodeDrainReport) -> Option<DrainSaid> {
     let (drain, reason) = match &state.phase {
         Phase::Idle if report.phase == Phase::Idle.name() => return None,
-        Phase::Idle => (DrainState::Neither, "Returning"),
-        Phase::Waiting(_) => (DrainState::Neither, "DrainPending"),
+        Phase::Idle => (DrainState::Neither, RETURNING),
+        Phase::Waiting(_) => (DrainState::Neither, PENDING),
         Phase::Cordoning(_) | Phase::Attempting { .. } | Phase::Pausing { .. } => {
             (DrainState::InProgress, cause(report))
         }
         Phase::Complete { outcome: Outcome::Drained, .. } => (DrainState::Drained, "DrainCompleted"),
-        Phase::Complete { .. } => (DrainState::Neither, "NotDrained"),
-        Phase::Failed(_) => (DrainState::Neither, "DrainFailed"),
+        Phase::Complete { .. } => (DrainState::Neither, node_conditions::NOT_DRAINED),
+        Phase::Failed(_) => (DrainState::Neither, FAILED),
     };
-    Some(DrainSaid::new(drain, reason, &text(state, report)))
+    Some(DrainSaid::new(drain, reason, &story(state, report).text()))
 }
 
 /// Why the node is drained, in a word of KEP-5683.
@@ -123,37 +126,43 @@ fn cause(report: &NodeDrainReport) -> &'static str {
     if is_of_shutdown { "NodeShutdown" } else { "AdminRequested" }
 }
 
-/// Phase, reason and hint; the troubles that hold pods; and when the present attempt, or the wait, ends.
-fn text(state: &State, report: &NodeDrainReport) -> String {
+/// Phase, reason and hint; when the present attempt, or the wait, ends; and the troubles that hold pods.
+fn story(state: &State, report: &NodeDrainReport) -> DrainStory {
     let is_undrained = matches!(state.phase, Phase::Complete { outcome, .. } if outcome != Outcome::Drained);
     let undrained = if is_undrained { format!("{NOT_DRAINED}: ") } else { String::new() };
-    let mut text = format!("{}: {undrained}{}", report.phase, report.reason);
+    let is_of_blocker = report.blockers.iter().any(|blocker| blocker.hint == report.hint);
+    let end = match &state.phase {
+        Phase::Waiting(_) => DrainEnd::Undrained,
+        Phase::Pausing { .. } => DrainEnd::NextAttempt,
+        Phase::Idle
+        | Phase::Cordoning(_)
+        | Phase::Attempting { .. }
+        | Phase::Complete { .. }
+        | Phase::Failed(_) => DrainEnd::Attempt,
+    };
     let blockers = report.blockers.iter().take(MOST_BLOCKERS);
-    for blocker in blockers.filter(|_| !matches!(state.phase, Phase::Idle | Phase::Complete { .. })) {
-        let (pods, examples) = (blocker.pods, blocker.examples.join(", "));
-        text.push_str(&format!("; BLOCKED: {} ({pods} pods: {examples}): {}", blocker.what, blocker.hint));
-    }
-    if !report.hint.is_empty() && report.blockers.iter().all(|blocker| blocker.hint != report.hint) {
-        text.push_str(&format!("; do: {}", report.hint));
-    }
-    if report.deadline != GoTime::ZERO {
-        let what = match &state.phase {
-            Phase::Waiting(_) => "the node goes down WITHOUT a drain at",
-            Phase::Pausing { .. } => "the next attempt begins at",
-            Phase::Idle
-            | Phase::Cordoning(_)
-            | Phase::Attempting { .. }
-            | Phase::Complete { .. }
-            | Phase::Failed(_) => "this attempt ends at",
+    let blockers = blockers.filter(|_| !matches!(state.phase, Phase::Idle | Phase::Complete { .. }));
+    let trouble = |blocker: &Blocker| {
+        let Blocker { what, hint, pods, examples } = blocker;
+        let examples = examples.join(", ");
+        let of_pods = match pods {
+            0 => String::new(),
+            1 => format!(" (1 pod: {examples})"),
+            more => format!(" ({more} pods: {examples})"),
         };
-        text.push_str(&format!("; {what} {}", report.deadline));
+        DrainTrouble { what: format!("{what}{of_pods}"), hint: hint.clone() }
+    };
+    DrainStory {
+        head: format!("{}: {undrained}{}", report.phase, report.reason),
+        hint: if is_of_blocker { String::new() } else { report.hint.clone() },
+        end: (report.deadline != GoTime::ZERO).then(|| (end, report.deadline.to_string())),
+        troubles: blockers.map(trouble).collect(),
     }
-    text
 }
 
 #[cfg(test)]
 mod tests {
-    use schemas::{Blocker, DrainRequester, Member, RequestLine};
+    use schemas::{DrainRequester, Member, RequestLine};
     use session::phase::{Failed, Waiting};
 
     use super::*;
@@ -223,8 +232,8 @@ mod tests {
             }
         };
         let attempting = Phase::Attempting { attempt: 1, started: Moment(0) };
-        let held = "Attempting: a reason; BLOCKED: budget web allows no disruption (3 pods: default/web-1): wait for it; \
-                    this attempt ends at 2026-11-29T17:30:00Z";
+        let held = "Attempting: a reason; this attempt ends at 2026-11-29T17:30:00Z; BLOCKED: budget web allows no \
+                    disruption (3 pods: default/web-1); do: wait for it";
         for (phase, name, told) in [
             (Phase::Idle, "Idle", None),
             (Phase::Idle, "Returning", Some((DrainState::Neither, "Returning", "Returning: a reason"))),

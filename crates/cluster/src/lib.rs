@@ -17,7 +17,7 @@
 //! | [`slots`] | the nodes that may be down for a drain: read, written and watched in one ConfigMap |
 //! | [`node_commands`] | the commands in a Node's annotations, and the device's answer; [`commanding`] has the calls |
 //! | [`node_conditions`] | the conditions of a drain on a Node: read and written |
-//! | [`events`] | Events about a Node and its pods: what has happened |
+//! | [`events`] | Events about a Node and its pods: told, and read |
 //! | [`longhorn`] | Longhorn's policy about nodes that are drained |
 //! | [`evict`], [`answer`] | one eviction, and the meaning of the server's answer |
 //! | [`mod@trial`] | the API server's answer to each eviction now, as a dry run; and what stays attached |
@@ -45,6 +45,7 @@ pub mod kubeconfig;
 pub mod longhorn;
 pub mod node_commands;
 pub mod node_conditions;
+pub mod node_events;
 pub mod nodes;
 pub mod preflight;
 pub mod relist;

@@ -4,6 +4,8 @@
 //! The KEP knows no owner of a condition, and others write the same two (`kubectl drain`, one day). So a message of zedkube
 //! begins with `zedkube: `, and zedkube removes no condition with another message.
 
+mod story;
+
 use drain::cordon::field_manager;
 use kube::core::Request;
 use kube::core::params::{Patch, PatchParams};
@@ -15,6 +17,20 @@ use crate::nodes::{PATH, check_name, get_node_facts};
 use crate::objects::Condition;
 use crate::operation::Operation;
 use crate::wire::Cluster;
+
+pub use story::{DrainEnd, DrainStory, DrainTrouble};
+
+/// Reason of both conditions while a drain waits for its turn.
+pub const PENDING: &str = "DrainPending";
+
+/// Reason of both conditions when a drain is over and the node is not drained.
+pub const NOT_DRAINED: &str = "NotDrained";
+
+/// Reason of both conditions when a drain has failed.
+pub const FAILED: &str = "DrainFailed";
+
+/// Reason of both conditions while the node is given back.
+pub const RETURNING: &str = "Returning";
 
 /// Type of the condition that is true while a drain goes on.
 pub const DRAIN_IN_PROGRESS: &str = "DrainInProgress";

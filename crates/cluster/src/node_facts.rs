@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use drain::cordon::{CORDONED_BY, SLOTS_GROUP};
+use drain::cordon::{CORDON_REASON, CORDONED_BY, SLOTS_GROUP};
 use drain::view::{NodeCondition, NodeView, Unhealthy};
 use jiff::Timestamp;
 
@@ -34,6 +34,8 @@ pub struct NodeFacts {
     pub uuid_label: String,
     /// `status.nodeInfo.machineID`, from `/etc/machine-id` of the machine; empty if the kubelet has not reported it.
     pub machine_id: String,
+    /// Annotation `ebb.dev/cordon-reason`; empty without one.
+    pub cordon_reason: String,
     /// The commands in its annotations.
     pub commands: NodeCommands,
     /// What its conditions say about a drain.
@@ -81,6 +83,7 @@ impl NodeFacts {
             },
             uuid_label: label(node, NODE_UUID).unwrap_or_default().to_owned(),
             machine_id: info.and_then(|info| info.machine_id.clone()).unwrap_or_default(),
+            cordon_reason: annotation(&node.metadata, CORDON_REASON).cloned().unwrap_or_default(),
             commands,
             drain: DrainConditions::of(conditions(node)),
             faults: faults(node),

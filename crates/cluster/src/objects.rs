@@ -233,7 +233,9 @@ struct Annotations {
     state: Option<String>,
 }
 
-fn readable_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+pub(crate) fn readable_time<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Timestamp>, D::Error> {
     let time = Value::deserialize(deserializer)?;
     Ok(time.as_str().and_then(|time| time.parse().ok()))
 }

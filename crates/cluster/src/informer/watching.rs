@@ -41,6 +41,7 @@ pub(super) struct Update {
 }
 
 /// A change that a watch shows, with trimmed objects.
+#[expect(clippy::large_enum_variant, reason = "each is moved once and taken apart at once")]
 pub(super) enum WatchEvent {
     Node(Event<(Key, NodeFacts)>),
     Pods(Event<(Key, PodFacts)>),

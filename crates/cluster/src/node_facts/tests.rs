@@ -14,6 +14,7 @@ fn a_whole_node() {
             "labels": {"node-uuid": "d1", "tie-breaker-node": "true"},
             "annotations": {
                 "ebb.dev/cordoned-by": "zedkube", "ebb.dev/slots-group": "line-3", "ebb.dev/drain": "a new fan",
+                "ebb.dev/cordon-reason": "reboot",
             },
         },
         "spec": {"unschedulable": true},
@@ -55,6 +56,7 @@ fn a_whole_node() {
         view,
         uuid_label: "d1".into(),
         machine_id: "m1".into(),
+        cordon_reason: "reboot".into(),
         commands: NodeCommands::of("n1", &annotations),
         ..NodeFacts::default()
     };
