@@ -12,6 +12,7 @@ use crate::cordon::CordonArguments;
 use crate::drain::DrainArguments;
 use crate::kubectl::nodes::NodeArguments;
 use crate::plan::PlanArguments;
+use crate::seen::SeenArguments;
 use crate::uncordon::UncordonArguments;
 
 /// Drains nodes as `kubectl drain` does, with a reason for every wait; reboots, updates and shuts down the devices
@@ -29,6 +30,15 @@ struct Cli {
 /// A verb about the nodes of a cluster.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Show what the nodes are doing and why, those first that somebody has to look at; changes nothing
+    #[command(args_override_self = true)]
+    Nodes(SeenArguments),
+    /// Show for nodes what holds up their drains, what to do, and who has cordoned them; changes nothing
+    #[command(args_override_self = true)]
+    Why(SeenArguments),
+    /// Show what a Node and its Events still know of its drains; changes nothing
+    #[command(args_override_self = true)]
+    History(SeenArguments),
     /// Show what a drain of nodes would do now and what would block it; changes nothing
     #[command(args_override_self = true)]
     Plan(PlanArguments),
@@ -65,6 +75,7 @@ impl Verb {
     /// The choice of nodes, of a verb that has one.
     pub(crate) fn nodes(&self) -> Option<&NodeArguments> {
         match self {
+            Self::Nodes(seen) | Self::Why(seen) | Self::History(seen) => Some(&seen.nodes),
             Self::Plan(plan) => Some(plan.nodes()),
             Self::Drain(drain) => Some(&drain.nodes),
             Self::Cordon(cordon) => Some(&cordon.nodes),
@@ -91,11 +102,14 @@ pub const COMPLETE: &str = "__complete";
 /// Verbs that imitate kubectl's. Like kubectl they exit with 1 for invalid arguments.
 const KUBECTL_VERBS: [&str; 4] = ["drain", "cordon", "uncordon", "plan"];
 
-/// Verbs of the plugin that command devices. `ebb` on a device has verbs of the same names, with rules of their own.
-const COMMANDING_VERBS: [&str; 5] = ["reboot", "shutdown", "update", "request", "cancel"];
+/// Verbs that the plugin alone has, or that `ebb` on a device has too, with rules of their own.
+const PLUGIN_VERBS: [&str; 8] =
+    ["reboot", "shutdown", "update", "request", "cancel", "nodes", "why", "history"];
 
 const AFTER_HELP: &str = "\
 Examples:
+  kubectl ebb nodes                           what each node is doing, and why
+  kubectl ebb why NODE                        what holds its drain up, and what to do
   kubectl ebb plan NODE --ignore-daemonsets   what this drain would do, and what would block it
   kubectl ebb drain NODE --ignore-daemonsets  as kubectl drain, with a reason for every wait
   kubectl ebb uncordon NODE                   the node takes pods again
@@ -132,7 +146,7 @@ pub fn usage_code(arguments: &[OsString]) -> u8 {
 
 /// Exit code of the plugin for invalid arguments: 1 for all its verbs, else 2.
 pub(crate) fn plugin_usage_code(arguments: &[OsString]) -> u8 {
-    if is_one_of(&COMMANDING_VERBS, arguments) { 1 } else { usage_code(arguments) }
+    if is_one_of(&PLUGIN_VERBS, arguments) { 1 } else { usage_code(arguments) }
 }
 
 /// Joins kubectl's `-v 2`, `-v2` and `--v 2` into `-v=2`. Our `-v` has an optional value, so clap accepts it only with

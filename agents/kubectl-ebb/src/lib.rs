@@ -15,6 +15,7 @@ pub mod interrupts;
 pub mod kubectl;
 pub mod plan;
 pub mod screen;
+pub mod seen;
 pub mod uncordon;
 
 use std::ffi::OsString;
@@ -50,6 +51,9 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         Ok(Verb::Update(arguments)) => command::update(&arguments),
         Ok(Verb::Request(arguments)) => command::run(NodeCommand::Drain, &arguments),
         Ok(Verb::Cancel(arguments)) => cancel::run(&arguments),
+        Ok(Verb::Nodes(arguments)) => seen::nodes(&arguments),
+        Ok(Verb::Why(arguments)) => seen::why(&arguments),
+        Ok(Verb::History(arguments)) => seen::history(&arguments),
         Ok(Verb::Complete(arguments)) => {
             completion::answer(&arguments, cli::definition());
             Ok(ExitCode::SUCCESS)

@@ -52,6 +52,9 @@ async fn verbs_flags_values_and_nodes_are_completed() -> Result<()> {
         (&["cance"][..], &["cancel"][..]),
         (&["reboot", "--wait", "edge-a", "edge-"], &["edge-b", "edge-c"]),
         (&["cancel", "--timeout", "5s", "--wait", "edge-c"], &["edge-c"]),
+        (&["why", "edge-a", "edge-"], &["edge-b", "edge-c"]),
+        (&["history", "edge-c"], &["edge-c"]),
+        (&["nodes", "-o", "json", "edge-b"], &["edge-b"]),
     ] {
         let command = site.plugin_program("kubectl_complete-ebb")?;
         assert_eq!(told(&site, command, words).await?, (owned(expected), ":4".to_owned()), "{words:?}");

@@ -51,6 +51,46 @@ async fn what_is_named_in_the_cluster_is_only_text() -> Result<()> {
     Ok(())
 }
 
+/// Whoever may patch a Node or write Events chooses these texts.
+#[tokio::test]
+async fn what_a_node_says_of_itself_is_only_text() -> Result<()> {
+    let site = Site::passive()?;
+    let long = evil().repeat(400);
+    for ours in ["zedkube: ", ""] {
+        site.cluster.edit("nodes", "", "edge-a", |node| {
+            let shown = |kind: &str| {
+                json!({"type": kind, "status": "True", "reason": long, "message": format!("{ours}{long}; BLOCKED: {long}")})
+            };
+            node["status"]["conditions"] = json!([shown("DrainInProgress"), shown("Drained"), shown(&long)]);
+            node["metadata"]["annotations"] = json!({
+                "ebb.dev/cordoned-by": long, "ebb.dev/cordon-reason": long, "ebb.dev/slots-group": long,
+                "ebb.dev/reboot": evil(), "ebb.dev/drain": long,
+                "ebb.dev/state": json!({"command": "reboot", "counter": 1, "state": "Acting", "reason": evil(),
+                                        "since": evil()}).to_string(),
+            });
+            node["spec"]["unschedulable"] = json!(true);
+        })?;
+        site.cluster.apply(json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "evil", "namespace": "default"},
+            "involvedObject": {"kind": "Node", "name": "edge-a", "uid": "edge-a"},
+            "source": {"component": "zedkube"}, "reason": long, "message": long, "lastTimestamp": evil(),
+        }))?;
+        for verb in ["nodes", "why edge-a", "history edge-a"] {
+            for form in ["", " -o json"] {
+                let child = site.start_plugin(&format!("{verb}{form}"))?;
+                let said = site.finish(child).await?;
+                is_clean(verb, &said)?;
+                ensure!(
+                    said.code == 0 && said.out.contains("edge-a") && said.out.len() < 100_000,
+                    "{verb}: {said:?}"
+                );
+            }
+        }
+        assert!(site.cluster.delete("events", "default", "evil"));
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_is_named_on_the_device_is_only_text() -> Result<()> {
     let device = Device::new()?;

@@ -19,6 +19,7 @@ mod own_node;
 mod plans;
 mod requests;
 mod screens;
+mod seen;
 mod site;
 mod slots;
 mod stops;
