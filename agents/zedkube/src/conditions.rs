@@ -269,6 +269,10 @@ mod tests {
             let told = told.map(|(state, reason, text)| DrainSaid::new(state, reason, text));
             assert_eq!(said(&state, &report), told, "{name}");
         }
+    }
+
+    #[test]
+    fn a_shutdown_of_the_machine_is_a_cause_of_its_own() {
         let line = RequestLine {
             publisher: agent::HOLD.to_owned(),
             requested_by: DrainRequester::DeviceOp,

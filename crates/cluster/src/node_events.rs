@@ -144,7 +144,7 @@ mod tests {
     use crate::testing::still_cluster;
 
     /// An Event of this number about `edge-a`, with these fields changed.
-    fn put(fake: &FakeCluster, number: usize, fields: Value) {
+    fn put(fake: &FakeCluster, number: usize, fields: &Value) {
         let second = number % 60;
         let mut event = json!({
             "apiVersion": "v1", "kind": "Event",
@@ -181,7 +181,7 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            put(&fake, number, fields.clone());
+            put(&fake, number, &fields);
             let names: Vec<String> = found(&cluster).await.into_iter().map(|event| event.reason).collect();
             assert_eq!(names.contains(&format!("E{number}")), is_found, "{fields}");
         }
@@ -200,7 +200,7 @@ mod tests {
             (json!({"lastTimestamp": "soon", "firstTimestamp": hour, "count": -1}), Some(hour), 1),
             (json!({"lastTimestamp": null, "count": null, "message": evil, "reason": evil}), None, 1),
         ] {
-            put(&fake, 0, fields.clone());
+            put(&fake, 0, &fields);
             let [event] = &found(&cluster).await[..] else { panic!("{fields}") };
             assert_eq!((event.at.map(|at| at.to_string()).as_deref(), event.count), (at, count), "{fields}");
             let shown = [&event.message, &event.reason].map(|text| text.chars().all(text::is_plain));
@@ -213,7 +213,7 @@ mod tests {
     async fn the_newest_are_kept_and_the_oldest_comes_first() {
         let (fake, cluster) = still_cluster();
         for number in (0..MOST + 5).rev() {
-            put(&fake, number, json!({}));
+            put(&fake, number, &json!({}));
         }
         let events = found(&cluster).await;
         let ends = [events.first(), events.last()].map(|event| event.unwrap().reason.clone());
