@@ -75,7 +75,7 @@ impl Conditions {
             return Moment::NEVER;
         };
         let last = self.last.as_ref().map(|(last, _)| last).filter(|last| last.uid == own.uid);
-        let is_written = last.map_or(said.is_none(), |last| last.said.as_ref() == said);
+        let is_written = last.and_then(|last| last.said.as_ref()) == said;
         let written = || last.map(|last| DrainConditions::telling(last.said.as_ref()));
         let wanted = Written {
             node: own.name.clone(),

@@ -40,8 +40,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(30);
 pub(crate) struct Events {
     queue: mpsc::Sender<Happening>,
     task: AbortHandle,
-    /// What was said at the last look; `None` before the first one.
-    before: Option<Option<DrainSaid>>,
+    /// What was said at the last look.
+    before: Option<DrainSaid>,
     /// The occasion of what was told: the boot and the drain.
     occasion: String,
     /// What was told in it, by the UID of the object and the reason: when, and how often.
@@ -90,7 +90,7 @@ impl Events {
         report: &NodeDrainReport,
         now: Moment,
     ) {
-        let before = self.before.replace(said.cloned()).flatten();
+        let before = std::mem::replace(&mut self.before, said.cloned());
         let occasion = [report.boot_id.as_str(), &report.drain_id].join("\0");
         if self.occasion != occasion {
             self.occasion = occasion;
@@ -188,7 +188,7 @@ fn of_node(before: Option<&DrainSaid>, said: Option<&DrainSaid>, report: &NodeDr
                     agent::ZEDKUBE => "the cluster",
                     agent::EBB => "a person at the device",
                     agent::HOLD => "a shutdown of the machine",
-                    other => Agent::from_name(other).map_or(other, Agent::name),
+                    other => Agent::from_name(other).map_or(other, |agent| agent.name()),
                 };
                 format!(", because {who} asks for it: {}", request.context)
             });

@@ -109,7 +109,7 @@ async fn overtaken<T: Value>(mut wanted: watch::Receiver<Option<T>>, value: &T) 
             return;
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn write_once<T: Value>(link: &Link, value: &T) -> Result<(), ApiFailure> {

@@ -3,6 +3,8 @@
 //!
 //! They are Events of core/v1: kubelets may create and change those, and none of group events.k8s.io.
 
+mod reading;
+
 use kube::core::Request;
 use kube::core::params::{Patch, PatchParams, PostParams};
 use ring::digest::{SHA256, digest};
@@ -13,8 +15,13 @@ use crate::failure::ApiFailure;
 use crate::operation::Operation;
 use crate::wire::Cluster;
 
+pub use reading::{NodeEvent, list_node_events};
+
+/// Namespace of the Events about objects that have none, such as Nodes.
+pub const NAMESPACE: &str = "default";
+
 /// Component that reports our Events.
-pub const COMPONENT: &str = "zedkube";
+const COMPONENT: &str = "zedkube";
 
 /// Longest message of an Event, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
@@ -67,21 +74,20 @@ impl Happening {
         }
     }
 
-    /// Events about objects without a namespace are in `default`.
     fn namespace(&self) -> &str {
         let (_, namespace, ..) = self.object();
-        if namespace.is_empty() { "default" } else { namespace }
+        if namespace.is_empty() { NAMESPACE } else { namespace }
     }
 
     fn name(&self) -> String {
         let (_, _, name, uid) = self.object();
         let whole = [uid, self.reason, &self.occasion].join("\0");
         let digest = digest(&SHA256, whole.as_bytes());
-        let hash: String = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let hash = digest.as_ref().iter().take(8).fold(0_u64, |hash, byte| hash << 8 | u64::from(*byte));
         let end = name.floor_char_boundary(LONGEST_PREFIX);
         // A name must not have two dots in a row.
         let prefix = name.get(..end).unwrap_or_default().trim_end_matches(['.', '-']);
-        format!("{prefix}.{hash}")
+        format!("{prefix}.{hash:016x}")
     }
 
     fn message(&self) -> String {
@@ -107,14 +113,11 @@ pub async fn tell(cluster: &Cluster, happening: &Happening) -> Result<(), ApiFai
         }
     }
     let (kind, namespace, of, uid) = happening.object();
-    let mut about = json!({"apiVersion": "v1", "kind": kind, "name": of, "uid": uid});
-    if !namespace.is_empty() {
-        about["namespace"] = json!(namespace);
-    }
+    let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
     let event = json!({
         "apiVersion": "v1", "kind": "Event",
         "metadata": {"name": name, "namespace": happening.namespace()},
-        "involvedObject": about,
+        "involvedObject": {"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": of, "uid": uid},
         "type": if happening.is_warning { "Warning" } else { "Normal" },
         "reason": happening.reason, "message": happening.message(), "count": happening.count,
         "firstTimestamp": now, "lastTimestamp": now,

@@ -45,7 +45,6 @@ pub mod kubeconfig;
 pub mod longhorn;
 pub mod node_commands;
 pub mod node_conditions;
-pub mod node_events;
 pub mod nodes;
 pub mod preflight;
 pub mod relist;

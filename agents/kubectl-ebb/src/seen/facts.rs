@@ -223,7 +223,7 @@ impl Seen {
         }
         let by = match &self.node.view.cordoned_by {
             Some(owner) => format!("by {}", one_line(owner, LONGEST)),
-            None => "by somebody who has left no name (not by ebb)".to_owned(),
+            None => "by somebody who has left no name".to_owned(),
         };
         let reason = one_line(&self.node.cordon_reason, LONGEST);
         Some(if reason.is_empty() { by } else { format!("{by}: {reason}") })

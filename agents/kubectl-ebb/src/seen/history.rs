@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use cluster::node_events::{NAMESPACE, NodeEvent, list_node_events};
+use cluster::events::{NAMESPACE, NodeEvent, list_node_events};
 use cluster::{ApiFailure, Cluster};
 use serde::Serialize;
 

@@ -46,8 +46,11 @@ fn with_a_token_bound_to_the_node_the_whole_path_runs_and_others_are_out_of_reac
     assert_eq!(not_meant(refused(&asked)), Vec::<String>::new(), "nothing else is refused");
     let granted = granted(&site.user.roles)?;
     let namespace = &site.pool.name;
+    // An Event is counted up after a minute at the earliest, which this path may take or not.
+    let mut unused = unused(&granted, &asked);
+    unused.retain(|right| right != "patch events");
     assert_eq!(
-        unused(&granted, &asked),
+        unused,
         [format!("create serviceaccounts/token ebb-node in {namespace}")],
         "granted, but never used by a token that is young"
     );
@@ -62,7 +65,7 @@ fn with_a_token_bound_to_the_node_the_whole_path_runs_and_others_are_out_of_reac
         let network = json!({"spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]}});
         let provider = json!({"spec": {"providerID": "kwok://stolen"}});
         let conditions = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-        let capacity = json!({"status": {"capacity": {"cpu": "1000"}}});
+        let capacity = json!({"status": {"capacity": {"cpu": "7"}}});
         let events = "/api/v1/namespaces/default/events";
         let event = |component: &str| {
             json!({
@@ -231,13 +234,13 @@ fn tries(namespace: &str, node: &str, index: usize, uid: &Value) -> Vec<Try> {
     let nodes = format!("/api/v1/nodes/{node}");
     let pod = |name: &str| format!("/api/v1/namespaces/{namespace}/pods/{name}-{index}");
     let eviction = eviction(namespace, &format!("victim-{index}"), Some(uid));
-    let command = json!({"metadata": {"annotations": {"ebb.dev/command": "reboot"}}});
+    let command = |text: &str| json!({"metadata": {"annotations": {"ebb.dev/command": text}}});
     let row = |what, method, path: String, body| Try { what, method, path, body };
     vec![
         row("cordon", Method::PATCH, nodes.clone(), json!({"spec": {"unschedulable": true}})),
         row("uncordon", Method::PATCH, nodes.clone(), json!({"spec": {"unschedulable": null}})),
-        row("a command by annotation", Method::PATCH, nodes.clone(), command.clone()),
-        row("the same through nodes/status", Method::PATCH, format!("{nodes}/status"), command),
+        row("a command by annotation", Method::PATCH, nodes.clone(), command("reboot")),
+        row("the same through nodes/status", Method::PATCH, format!("{nodes}/status"), command("another")),
         row("evict", Method::POST, format!("{}/eviction", pod("victim")), eviction),
         row("delete", Method::DELETE, pod("second"), json!({"gracePeriodSeconds": 0})),
         row("fill the slots", Method::PATCH, slots(namespace), json!({"data": {node: "x".repeat(70_000)}})),

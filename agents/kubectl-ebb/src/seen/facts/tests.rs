@@ -57,7 +57,7 @@ fn of_others(in_progress: Option<&str>, drained: Option<&str>) -> Seen {
 #[test]
 fn the_state_since_when_and_why() {
     use DrainState::{Drained, InProgress, Neither};
-    let nameless = "by somebody who has left no name (not by ebb)";
+    let nameless = "by somebody who has left no name";
     let held = "Attempting: 1 of 9; BLOCKED: budget web (2 pods: a, b); do: wait";
     let silent = not_ready(told(InProgress, "AdminRequested", "Attempting: 1 of 9", [20, 0]), "silence");
     for (seen, state, age, why, rank) in [

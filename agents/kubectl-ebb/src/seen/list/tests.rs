@@ -31,6 +31,8 @@ fn only_the_reason_is_cut_to_make_the_table_fit() {
         let width = render(&all, columns).iter().map(|line| line.chars().count()).max();
         assert!(width <= Some(columns.max(56)), "{columns}: {width:?}");
     }
+    // However narrow the terminal is, something of the reason is seen.
+    assert!(render(&all, 0)[1].contains("by xxxxxxxxxxxxx…"), "{all:?}");
     // A reason of just the width is whole.
     for (letters, is_whole) in [(20, true), (21, false)] {
         let text = render(&[seen("edge-a", &"x".repeat(letters), free())], 60).join("\n");

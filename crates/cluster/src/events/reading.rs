@@ -1,10 +1,10 @@
-//! The Events that zedkube has written about a Node. The API server forgets an Event after an hour, unless its flag
-//! `--event-ttl` says otherwise.
+//! The Events that zedkube has written about a Node.
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use text::one_line;
 
+use super::{COMPONENT, LONGEST_MESSAGE, NAMESPACE};
 use crate::failure::ApiFailure;
 use crate::list::Selection;
 use crate::nodes::check_name;
@@ -12,20 +12,11 @@ use crate::objects::readable_time;
 use crate::operation::Operation;
 use crate::wire::Cluster;
 
-/// Namespace of the Events about objects that have none, such as Nodes.
-pub const NAMESPACE: &str = "default";
-
-/// Who writes them, as `source.component` or `reportingComponent`.
-const COMPONENT: &str = "zedkube";
-
 /// Most Events that are returned: the newest.
 const MOST: usize = 200;
 
 /// Longest reason, in bytes.
 const LONGEST_REASON: usize = 128;
-
-/// Longest message, in bytes: as much as the API server takes.
-const LONGEST_MESSAGE: usize = 1024;
 
 /// One Event about a Node. Its texts are on one line each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
