@@ -20,6 +20,9 @@ const PAUSE: Duration = Duration::from_mins(1);
 /// What still is so is told again after this time: the API server forgets an Event after an hour.
 const RENEWAL: Duration = Duration::from_mins(10);
 
+/// What holds a drain up is told when something has done so for this long: most refusals are over at once.
+const HOLDS: Duration = Duration::from_secs(10);
+
 /// A pod that has not left for so long has an Event of its own.
 const POD_HOLDS: Duration = Duration::from_mins(1);
 
@@ -48,6 +51,8 @@ pub(crate) struct Events {
     told: BTreeMap<(String, &'static str), (Moment, Happening)>,
     /// Pods that hold the drain up, by their UID, and since when.
     held: BTreeMap<String, Moment>,
+    /// Since when something holds the drain up.
+    held_since: Option<Moment>,
 }
 
 impl Drop for Events {
@@ -79,7 +84,7 @@ impl Events {
 
     fn with(queue: mpsc::Sender<Happening>, task: AbortHandle) -> Self {
         let (occasion, told, held) = (String::new(), BTreeMap::new(), BTreeMap::new());
-        Self { queue, task, before: None, occasion, told, held }
+        Self { queue, task, before: None, occasion, told, held, held_since: None }
     }
 
     /// Looks at the state of the drain of our Node, which has this name and UID, and tells what is new.
@@ -97,7 +102,9 @@ impl Events {
             self.told.clear();
         }
         let mut facts: Vec<Fact> = of_node(before.as_ref(), said, report).into_iter().collect();
-        facts.extend(blocked(said, report));
+        let blocked = blocked(said, report);
+        self.held_since = blocked.as_ref().map(|_| self.held_since.unwrap_or(now));
+        facts.extend(blocked.filter(|_| self.held_since.is_some_and(|since| since + HOLDS <= now)));
         facts.extend(self.pods(node, said, report, now));
         for fact in facts {
             self.tell(node, uid, fact, now);
@@ -291,17 +298,20 @@ mod tests {
             (0, "", &None, 0, vec![]),
             (1, first, &pending, 0, vec![]),
             (2, first, &drains, 0, vec!["Draining 1"]),
-            (3, first, &drains, 2, vec!["Blocked 1"]),
-            (13, first, &drains, 3, vec![]),
-            (63, first, &drains, 3, vec!["Blocked 2", "DrainBlocked 1"]),
-            (73, first, &drains, 3, vec![]),
+            (3, first, &drains, 2, vec![]),
+            (13, first, &drains, 2, vec!["Blocked 1"]),
+            (23, first, &drains, 3, vec![]),
+            (63, first, &drains, 3, vec!["DrainBlocked 1"]),
+            (73, first, &drains, 3, vec!["Blocked 2"]),
+            (83, first, &drains, 3, vec![]),
             (603, first, &drains, 3, vec!["Draining 2"]),
-            (663, first, &drains, 3, vec!["Blocked 3", "DrainBlocked 2"]),
-            (664, first, &failed, 3, vec!["DrainFailed 1"]),
-            (665, first, &None, 0, vec!["Returned 1"]),
-            (670, second, &drains, 2, vec!["Draining 1", "Blocked 1"]),
+            (663, first, &drains, 3, vec!["DrainBlocked 2"]),
+            (673, first, &drains, 3, vec!["Blocked 3"]),
+            (674, first, &failed, 3, vec!["DrainFailed 1"]),
+            (675, first, &None, 0, vec!["Returned 1"]),
+            (680, second, &drains, 2, vec!["Draining 1"]),
             // It is another pod, or it could leave in between.
-            (700, second, &drains, 0, vec![]),
+            (685, second, &drains, 0, vec![]),
             (740, second, &drains, 2, vec![]),
             (741, second, &drained, 0, vec!["Drained 1"]),
             (742, second, &drained, 0, vec![]),

@@ -11,10 +11,7 @@ use super::SeenArguments;
 use super::facts::Seen;
 use super::why::{Document, document, present, show_slot};
 use crate::called::program;
-use crate::screen::{self, Page, table};
-
-/// Columns of the table.
-const HEAD: [&str; 4] = ["TIME", "REASON", "COUNT", "MESSAGE"];
+use crate::screen::{self, Page, Tone};
 
 /// How long what is shown lasts.
 const KEPT: &str = "Events are kept for an hour by default (--event-ttl of the API server)";
@@ -75,8 +72,8 @@ fn show(is_json: bool, seen: &Seen, events: Result<Vec<NodeEvent>, String>) -> a
         let events = events.into_iter().map(EventDocument::of).collect();
         return screen::json(&HistoryDocument { now: document(seen), events, events_unknown });
     }
-    screen::lines(past(seen, &events));
     let mut page = Page::for_terminal(true);
+    past(seen, &events, &mut page);
     present(seen, &mut page);
     show_slot(&seen.slot, &mut page);
     page.line(KEPT);
@@ -84,17 +81,21 @@ fn show(is_json: bool, seen: &Seen, events: Result<Vec<NodeEvent>, String>) -> a
     Ok(())
 }
 
-/// The Events as a table, or one line in its place.
-fn past(seen: &Seen, events: &Result<Vec<NodeEvent>, String>) -> Vec<String> {
-    let row = |event: &NodeEvent| {
-        let at = event.at.map_or_else(|| "-".to_owned(), |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
-        [at, event.reason.clone(), event.count.to_string(), event.message.clone()]
-    };
+/// Adds the Events, or one line in their place.
+fn past(seen: &Seen, events: &Result<Vec<NodeEvent>, String>, page: &mut Page) {
     match events {
-        Ok(events) if events.is_empty() => vec![format!("{}: ebb has left no Events", seen.name())],
-        Ok(events) => table(&HEAD, &events.iter().map(row).collect::<Vec<_>>()),
-        Err(why) => vec![why.clone()],
+        Ok(events) if events.is_empty() => page.line(&format!("{}: ebb has left no Events", seen.name())),
+        Ok(events) => events.iter().for_each(|event| add(event, page)),
+        Err(why) => page.line(why),
     }
+}
+
+/// Adds an Event: `2026-11-29T17:00:00Z Blocked (3 times): the message`.
+fn add(event: &NodeEvent, page: &mut Page) {
+    let at = event.at.map_or_else(|| "-".to_owned(), |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let times = if event.count > 1 { format!(" ({} times)", event.count) } else { String::new() };
+    let tone = if event.kind == "Warning" { Tone::Alarm } else { Tone::Usual };
+    page.toned(tone, &format!("{at} {}{times}: {}", event.reason, event.message));
 }
 
 impl EventDocument {

@@ -67,13 +67,6 @@ fn with_a_token_bound_to_the_node_the_whole_path_runs_and_others_are_out_of_reac
         let conditions = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         let capacity = json!({"status": {"capacity": {"cpu": "7"}}});
         let events = "/api/v1/namespaces/default/events";
-        let event = |component: &str| {
-            json!({
-                "apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("{component}.{namespace}.{index}")},
-                "involvedObject": {"kind": "Node", "name": node, "uid": uid}, "reason": "Tried",
-                "source": {"component": component, "host": node},
-            })
-        };
         let unknown = format!("/api/v1/namespaces/{namespace}/pods/coming/eviction");
         let tokens = || format!("/api/v1/namespaces/{namespace}/serviceaccounts/ebb-node/token");
         let request = |bound: &Value, audiences: &[&str], seconds: u64| {
@@ -94,8 +87,13 @@ fn with_a_token_bound_to_the_node_the_whole_path_runs_and_others_are_out_of_reac
             row("provider", Method::PATCH, of_node.clone(), provider),
             row("another condition", Method::PATCH, format!("{of_node}/status"), conditions),
             row("a capacity", Method::PATCH, format!("{of_node}/status"), capacity),
-            row("an event of the kubelet", Method::POST, events.to_owned(), event("kubelet")),
-            row("an event", Method::POST, events.to_owned(), event("zedkube")),
+            row(
+                "an event of the kubelet",
+                Method::POST,
+                events.to_owned(),
+                event("kubelet", namespace, node, &uid),
+            ),
+            row("an event", Method::POST, events.to_owned(), event("zedkube", namespace, node, &uid)),
             row("the next token", Method::POST, tokens(), request(&bound, &[], day)),
             row("a token of no node", Method::POST, tokens(), request(&Value::Null, &[], day)),
             row("a token for another service", Method::POST, tokens(), request(&bound, &["vault"], day)),
@@ -104,6 +102,15 @@ fn with_a_token_bound_to_the_node_the_whole_path_runs_and_others_are_out_of_reac
     };
     let more = vec![more(0)?, more(1)?];
     every_reach_for_another_node_is_refused(&site, BY_TOKEN, more)
+}
+
+/// An Event of this component about a Node.
+fn event(component: &str, namespace: &str, node: &str, uid: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("{component}.{namespace}.{node}")},
+        "involvedObject": {"kind": "Node", "name": node, "uid": uid}, "reason": "Tried",
+        "source": {"component": component, "host": node},
+    })
 }
 
 /// Removes the requests that are meant to be refused: Longhorn's setting belongs to the administrator, and the
