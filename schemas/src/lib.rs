@@ -16,6 +16,7 @@ mod command_source;
 mod device_line;
 mod device_op;
 mod drain;
+mod drain_history;
 mod drain_override;
 mod gate;
 mod gotime;
@@ -49,6 +50,7 @@ pub use device_op::{
     Operation,
 };
 pub use drain::{DrainRequester, DrainStatus, NodeDrainRequest, NodeDrainStatus};
+pub use drain_history::{DrainEvent, DrainLine};
 pub use drain_override::{DrainOrder, DrainOverride};
 pub use gate::{
     Absence, DeferReason, GateFacts, NOT_DRAINED, OnTimeout, ProceedReason, Row, Verdict, ZedkubeSeen, age,

@@ -19,6 +19,7 @@ use crate::completion::CompletionArguments;
 use crate::config::ConfigArguments;
 use crate::force::ForceArguments;
 use crate::freeze::{FreezeArguments, UnfreezeArguments};
+use crate::history::HistoryArguments;
 use crate::hold::HoldArguments;
 use crate::operation::OperationArguments;
 use crate::parent::{ChildArguments, RunArguments};
@@ -49,6 +50,11 @@ pub(crate) enum Command {
     /// not run, a file is refused); 3 in progress; 4 no right to read the files; 5 something holds the drain up, or would
     /// hold the next one up; 6 failed; 7 the device goes down without a drain, or will.
     Status(StatusArguments),
+    /// List the drains of this device, or tell the story of one
+    ///
+    /// zedkube keeps the last 50 drains in /persist/status/zedkube/drains, a file for each: who asked, every pod, refusal and
+    /// outage, the operation, and the way back.
+    History(HistoryArguments),
     /// Show what a drain of nodes, or of this device's node, would do now and what would block it; changes nothing
     #[command(args_override_self = true)]
     Plan(DevicePlanArguments),

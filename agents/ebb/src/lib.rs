@@ -15,6 +15,7 @@ mod demo;
 mod device;
 mod force;
 mod freeze;
+mod history;
 mod hold;
 mod operation;
 mod operator;
@@ -63,6 +64,7 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         Command::Run(arguments) => parent::run(&arguments),
         Command::Child(arguments) => return parent::run_child(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::History(arguments) => history::run(&arguments),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => done(demo::run(&arguments)),
         Command::Drain(arguments) => kubectl_ebb::drain::run(&arguments),

@@ -20,6 +20,9 @@ pub use page::{Page, Tone, size};
 /// Limit for printing the last line of an agent, if nothing reads its stderr.
 const SAY_LIMIT: Duration = Duration::from_millis(250);
 
+/// Least characters of a column that is cut to make a table fit.
+const LEAST_CUT: usize = 16;
+
 /// One line, with its stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Print {
@@ -180,4 +183,27 @@ pub fn table(head: &[&str], rows: &[impl AsRef<[String]>]) -> Vec<String> {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     all().map(line).collect()
+}
+
+/// As [`table`], but the cells of one column are cut so that each line fits into so many columns of the terminal.
+pub fn fitted_table<const N: usize>(
+    head: &[&str; N],
+    mut rows: Vec<[String; N]>,
+    cut: usize,
+    columns: usize,
+) -> Vec<String> {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain(head.get(column).map(|head| head.len())).max().unwrap_or(0)
+    };
+    let others: usize = (0..N).filter(|column| *column != cut).map(width).sum();
+    let blanks = 2 * (N - 1);
+    // One more character marks the cut.
+    let most = columns.saturating_sub(others + blanks + 1).max(LEAST_CUT);
+    for cell in rows.iter_mut().filter_map(|row| row.get_mut(cut)) {
+        if cell.chars().count() > most + 1 {
+            *cell = text::first_chars(cell, most);
+        }
+    }
+    table(head, &rows)
 }

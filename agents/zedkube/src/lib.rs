@@ -23,6 +23,7 @@ mod policy;
 mod preflight;
 mod publish;
 mod record;
+mod recorder;
 mod report;
 mod service;
 mod shown_time;
@@ -57,5 +58,7 @@ pub enum ZedkubeFailure {
 /// then has to start zedkube again.
 pub async fn run(context: AgentContext, stop: Stop) -> Result<(), ZedkubeFailure> {
     let mut service = service::Service::start(context)?;
-    Ok(service.run(stop).await?)
+    let end = service.run(stop).await;
+    service.finish().await;
+    Ok(end?)
 }

@@ -65,7 +65,7 @@ pub(crate) fn report(
     let is_draining = matches!(state.phase, Phase::Attempting { .. } | Phase::Pausing { .. });
     let blockers = blockers(&blocked);
     let holding = if is_draining { blockers.as_slice() } else { &[] };
-    let report = NodeDrainReport {
+    NodeDrainReport {
         schema_version: SCHEMA_VERSION,
         drain_id: around.drain_id.clone(),
         boot_id: state.boot_id.clone(),
@@ -103,8 +103,7 @@ pub(crate) fn report(
         refused: around.refused.clone(),
         preflight: around.preflight.clone(),
         ..NodeDrainReport::default()
-    };
-    report.bounded()
+    }
 }
 
 /// The pods that are still on a node that an operator has forced down.

@@ -33,6 +33,7 @@ use crate::override_file::OverrideFile;
 use crate::perform::Performer;
 use crate::publish::Output;
 use crate::record::{Found, RecordFile};
+use crate::recorder::Recorder;
 use crate::report::{Surroundings, shown_answer};
 use crate::shown_time::ShownTime;
 use crate::{kubelet, nodes, policy};
@@ -58,6 +59,7 @@ pub(crate) struct Service {
     /// When they are looked at again.
     say_at: Moment,
     events: Events,
+    recorder: Recorder,
     stored: Stored,
     state: State,
     policy: Policy,
@@ -135,6 +137,7 @@ impl Service {
             said: None,
             say_at: Moment::NEVER,
             events: Events::start(performer.link()),
+            recorder: Recorder::start(root),
             performer,
             output,
             drain_number: state.session.number,
@@ -194,6 +197,11 @@ impl Service {
         }
         self.publish(now());
         end
+    }
+
+    /// Writes what is for people only.
+    pub(crate) async fn finish(self) {
+        self.recorder.finish().await;
     }
 
     /// Notes a turn of the loop. After a suspend, or if the loop stood still for so long that other agents took it for
@@ -322,6 +330,7 @@ impl Service {
         }
         if let Some(order) = order {
             tracing::warn!("override: {:?} by {}", order.what, order.by);
+            self.recorder.ordered(order.what, &order.by);
             self.step(Event::Override(order));
         }
     }

@@ -11,6 +11,7 @@ pub mod agent_state;
 pub mod boot;
 pub mod clock;
 pub mod device_actions;
+pub mod drain_history;
 pub mod drain_order;
 mod error_chain;
 pub mod flags;

@@ -85,6 +85,9 @@ impl Service {
         }
         let report = report(&self.state, &self.policy, &self.around, &self.time, now);
         self.said = said(&self.state, &report);
+        let action = self.inbox.device_action(self.context.boot_id());
+        self.recorder.look(&self.state, status(&self.state), &report, action, now);
+        let report = report.bounded();
         if let Some(own) = &self.state.own {
             self.events.look((&own.name, &own.uid), self.said.as_ref(), &report, now);
         }

@@ -1,0 +1,142 @@
+//! `ebb history`: the drains of this device, and the story of one, from the files of zedkube's flight recorder.
+
+mod told;
+mod words;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use jiff::tz::TimeZone;
+use kubectl_ebb::screen::{self, Page, Tone, fitted_table};
+use runtime::clock;
+use runtime::drain_history::{self, DrainFile};
+use schemas::{DrainLine, age};
+use serde::Serialize;
+
+use crate::operator::OperatorFlags;
+use crate::status::times::Clock;
+
+use told::Told;
+
+/// Columns of the table.
+const HEAD: [&str; 7] = ["ID", "BEGAN", "OUTCOME", "TOOK", "PODS", "BACK", "FOR"];
+
+/// Place of the column that is cut to make the table fit.
+const FOR: usize = 6;
+
+/// Arguments of `ebb history`.
+#[derive(Args, Debug)]
+pub(crate) struct HistoryArguments {
+    /// The drain whose story is told: its number in the list, its UUID, or `last`
+    #[arg(value_name = "ID")]
+    id: Option<String>,
+    #[command(flatten)]
+    place: OperatorFlags,
+}
+
+/// The story of one drain, as JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Document<'a> {
+    #[serde(flatten)]
+    told: &'a Told,
+    lines: &'a [DrainLine],
+}
+
+/// A drain and its lines.
+#[derive(Debug)]
+struct Drain {
+    told: Told,
+    lines: Vec<DrainLine>,
+}
+
+/// Prints the table of all drains, or the story of one. Exit code 1 if there is no such drain, or if its file cannot be
+/// read.
+pub(crate) fn run(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
+    let root = arguments.place.root()?;
+    let folder = drain_history::folder(&root);
+    let files = drain_history::list(&folder)?;
+    let read = |file: &DrainFile| {
+        let lines = drain_history::read(&folder, file)?;
+        anyhow::Ok(Drain { told: Told::of(file, &lines), lines })
+    };
+    let clock = Clock::new(clock::wall(), TimeZone::system());
+    if let Some(id) = &arguments.id {
+        let drain = read(chosen(&files, id)?)?;
+        if arguments.place.json {
+            screen::json(&Document { told: &drain.told, lines: &drain.lines })?;
+        } else {
+            screen::lines_of_page(&story(&drain, &clock, Page::for_terminal(true)).lines(""));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    // One file that cannot be read does not hide the others.
+    let mut all = Vec::new();
+    for file in &files {
+        match read(file) {
+            Ok(drain) => all.push(drain.told),
+            Err(error) => screen::say(&format!("drain {} is left out: {error:#}", file.number)),
+        }
+    }
+    if arguments.place.json {
+        screen::json(&all)?;
+    } else if all.is_empty() {
+        screen::line("no drain has been recorded on this device yet");
+    } else {
+        screen::lines(table(&all, &clock, screen::size().1));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The file of the drain that a person means.
+fn chosen<'a>(files: &'a [DrainFile], id: &str) -> anyhow::Result<&'a DrainFile> {
+    let last = files.last().context("no drain has been recorded on this device yet")?;
+    if id == "last" {
+        return Ok(last);
+    }
+    let is_it = |file: &&DrainFile| file.number.to_string() == id || file.drain_id == id;
+    match files.iter().find(is_it) {
+        Some(file) => Ok(file),
+        None => bail!("there is no drain `{id}`; `ebb history` lists those that are kept"),
+    }
+}
+
+/// The table, newest last.
+fn table(all: &[Told], clock: &Clock, columns: usize) -> Vec<String> {
+    let row = |told: &Told| {
+        let took = |millis: Option<u64>| millis.map_or_else(|| "-".to_owned(), age);
+        [
+            told.number.to_string(),
+            told.began_at.set().map_or_else(|| "-".to_owned(), |at| clock.shown(at)),
+            told.outcome.word().to_owned(),
+            took(told.took_millis),
+            format!("{}/{}", told.pods_gone, told.pods),
+            took(told.back_millis),
+            told.asked_by(),
+        ]
+    };
+    fitted_table(&HEAD, all.iter().map(row).collect(), FOR, columns)
+}
+
+/// The story: what the drain was for and how it ended, then each line with its time.
+fn story(drain: &Drain, clock: &Clock, mut page: Page) -> Page {
+    let Drain { told, lines } = drain;
+    let node = if told.node.is_empty() { String::new() } else { format!(" of node {}", told.node) };
+    page.toned(told.outcome.tone(), &format!("Drain {}{node}: {}", told.number, told.ending()));
+    for asked in &told.asked {
+        page.field("for", asked);
+    }
+    for line in lines {
+        let Some((tone, text)) = words::of(&line.event, clock) else { continue };
+        let at = line.at.set().map_or_else(|| "-".to_owned(), |at| clock.shown(at));
+        page.toned(tone, &format!("{at}  {text}"));
+    }
+    if lines.is_empty() {
+        page.toned(Tone::Warning, "nothing is written down: the file is empty, or what it says was spoilt");
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests;

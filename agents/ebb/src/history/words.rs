@@ -1,0 +1,160 @@
+//! The lines of a drain in plain words.
+
+use kubectl_ebb::screen::Tone;
+use schemas::agent::shown_asker;
+use schemas::{DeviceActionState, DrainEvent, DrainStatus, HeldBy, NOT_DRAINED, Operation, Outcome};
+
+use crate::status::times::Clock;
+
+/// What happened, for a person, and how it looks; `None` for what says nothing.
+pub(super) fn of(event: &DrainEvent, clock: &Clock) -> Option<(Tone, String)> {
+    let usual = |text: String| Some((Tone::Usual, text));
+    match event {
+        DrainEvent::Began { version, .. } => usual(format!("zedkube accepts a drain (ebb {version})")),
+        DrainEvent::Booted { .. } => usual("the machine has booted".to_owned()),
+        DrainEvent::Restarted => Some((Tone::Warning, "zedkube was restarted, and goes on".to_owned())),
+        DrainEvent::Asked { publisher, context, kept, .. } => {
+            let kept = if *kept { " (kept over boots)" } else { "" };
+            usual(format!("{} asks: {context}{kept}", shown_asker(publisher)))
+        }
+        DrainEvent::Withdrawn { publisher } => usual(format!("{} asks no more", shown_asker(publisher))),
+        DrainEvent::Answered { publisher, answer, outcome, by } => {
+            Some(answered(shown_asker(publisher), *answer, *outcome, by))
+        }
+        DrainEvent::Phase { .. } => phase(event),
+        DrainEvent::Attempt { number, deadline } => {
+            let until = deadline.set().map(|at| format!(", until {}", clock.shown(at))).unwrap_or_default();
+            usual(format!("attempt {number} begins{until}"))
+        }
+        DrainEvent::AttemptEnded { number, error } if error.is_empty() => {
+            usual(format!("attempt {number} ends"))
+        }
+        DrainEvent::AttemptEnded { number, error } => {
+            Some((Tone::Warning, format!("attempt {number} has failed: {error}")))
+        }
+        DrainEvent::Pod { .. } => pod(event),
+        DrainEvent::Volume { pv, pod, stage } => {
+            let of = if pod.is_empty() { String::new() } else { format!(" of pod {pod}") };
+            usual(format!("volume {pv}{of}: {}", volume_words(stage)))
+        }
+        DrainEvent::ApiAway { since } => {
+            let since = since.set().map(|at| format!(" since {}", clock.shown(at))).unwrap_or_default();
+            Some((Tone::Warning, format!("the API server does not answer{since}")))
+        }
+        DrainEvent::ApiBack => usual("the API server answers again".to_owned()),
+        DrainEvent::Ordered { order, by } => {
+            Some((Tone::Warning, format!("an operator orders: {order}: {by}")))
+        }
+        DrainEvent::Operation { .. } => operation(event),
+        DrainEvent::Node { ready, cordoned } => {
+            let ready = if *ready { "Ready" } else { "not Ready" };
+            let cordoned = if *cordoned { "cordoned" } else { "not cordoned" };
+            usual(format!("the Node is {ready} and {cordoned}"))
+        }
+        DrainEvent::Slot { held: true, .. } => usual("this node has a slot".to_owned()),
+        DrainEvent::Slot { held: false, holders } if holders.is_empty() => {
+            usual("this node has no slot".to_owned())
+        }
+        DrainEvent::Slot { held: false, holders } => {
+            usual(format!("this node waits for a slot, held by {}", holders.join(", ")))
+        }
+        DrainEvent::Ended { why } => usual(why.clone()),
+        DrainEvent::LeftOut => Some((
+            Tone::Warning,
+            "the file of this drain is full: pods and volumes are left out from here on".to_owned(),
+        )),
+        DrainEvent::Unknown => None,
+    }
+}
+
+/// What an answer means to the one who asked.
+fn answered(who: &str, answer: DrainStatus, outcome: Option<Outcome>, by: &str) -> (Tone, String) {
+    match (answer, outcome) {
+        (DrainStatus::Complete, Some(Outcome::Drained)) => {
+            (Tone::Usual, format!("{who} may go on: the node is drained"))
+        }
+        (DrainStatus::Complete, outcome) => {
+            let why = outcome.map(|outcome| format!(" ({outcome:?})")).unwrap_or_default();
+            let by = if by.is_empty() { String::new() } else { format!(", by {by}") };
+            (Tone::Alarm, format!("{who} may go on, {NOT_DRAINED}{why}{by}"))
+        }
+        (DrainStatus::Unknown, _) => (Tone::Warning, format!("{who} may not go on any more")),
+        (failed, _) => (Tone::Alarm, format!("{who} is told that the drain has failed ({failed})")),
+    }
+}
+
+fn phase(event: &DrainEvent) -> Option<(Tone, String)> {
+    let DrainEvent::Phase { phase, outcome, held_by, reason, hint, .. } = event else { return None };
+    let is_undrained = phase == "Complete" && outcome.is_some_and(|outcome| outcome != Outcome::Drained);
+    let tone = match held_by {
+        _ if is_undrained || phase == "Failed" => Tone::Alarm,
+        Some(HeldBy::Slot) | None => Tone::Usual,
+        Some(_) => Tone::Warning,
+    };
+    let what = if is_undrained { format!("{phase}: {NOT_DRAINED}") } else { phase.clone() };
+    let hint = if tone == Tone::Usual || hint.is_empty() { String::new() } else { format!("; {hint}") };
+    Some((tone, format!("{what}: {reason}{hint}")))
+}
+
+fn pod(event: &DrainEvent) -> Option<(Tone, String)> {
+    let DrainEvent::Pod { pod, stage, tries, detail, cause, .. } = event else { return None };
+    let why = if cause.is_empty() { detail } else { cause };
+    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+    let tries = if *tries > 1 { format!(" ({tries} tries)") } else { String::new() };
+    let tone = if matches!(stage.as_str(), "Blocked" | "Failed" | "LeftBehind") {
+        Tone::Warning
+    } else {
+        Tone::Usual
+    };
+    Some((tone, format!("pod {pod} {}{tries}{why}", pod_words(stage))))
+}
+
+/// What a stage of a pod means.
+pub(super) fn pod_words(stage: &str) -> &str {
+    match stage {
+        "Waiting" => "has to leave",
+        "Evicting" => "is asked to leave",
+        "Blocked" => "may not leave",
+        "Paused" => "is tried again later",
+        "Accepted" | "Terminating" => "is terminating",
+        "Awaiting" => "ends by itself",
+        "Refused" => "is not evicted, by the policy",
+        "Failed" => "cannot be evicted",
+        "LeftBehind" => "is left behind",
+        "Gone" => "is gone",
+        "Stays" => "stays",
+        other => other,
+    }
+}
+
+fn volume_words(stage: &str) -> &str {
+    match stage {
+        "Detaching" => "is being detached",
+        "DetachTimedOut" => "was not detached in time",
+        "Attaching" => "is being attached to another node",
+        "NotAttachedElsewhere" => "is not attached to another node yet",
+        "Done" => "is detached",
+        other => other,
+    }
+}
+
+fn operation(event: &DrainEvent) -> Option<(Tone, String)> {
+    let DrainEvent::Operation { operation, counter, source, state, error } = event else { return None };
+    let what = match operation {
+        Some(operation) => format!("{operation} {counter} of {source}"),
+        None => "the reboot into the new image".to_owned(),
+    };
+    Some(match state {
+        DeviceActionState::Idle => return None,
+        DeviceActionState::Taken => (Tone::Usual, format!("nodeagent takes {what}")),
+        DeviceActionState::Acting => {
+            let down = match operation {
+                Some(Operation::Shutdown) => "stops the applications",
+                Some(Operation::Reboot | Operation::Poweroff) | None => "takes the machine down",
+            };
+            (Tone::Usual, format!("nodeagent {down}: {what}"))
+        }
+        DeviceActionState::Done => (Tone::Usual, format!("{what} is done")),
+        DeviceActionState::Failed => (Tone::Alarm, format!("{what} has failed: {error}")),
+    })
+}
