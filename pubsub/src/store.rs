@@ -163,8 +163,9 @@ pub fn remove_durably(folder: &Path, file_name: &str) -> Result<bool, StoreError
     Ok(removed)
 }
 
-/// Appends `line` (with its newline) to a file durably; creates file and folder if they are missing. A line that a
-/// crash cut short is first closed with a newline.
+/// Appends `line` (with its newline), or several, to a file durably; creates file and folder if they are missing. A line
+/// that a crash cut short is first closed with a newline. After an error nothing is appended, so that the caller can try
+/// the same again; only a disk that does not even shorten a file keeps a part.
 pub fn append_durably(folder: &Path, file_name: &str, line: &[u8]) -> Result<(), StoreError> {
     create_folder(folder)?;
     let path = folder.join(file_name);
@@ -186,7 +187,13 @@ pub fn append_durably(folder: &Path, file_name: &str, line: &[u8]) -> Result<(),
         file.write_all(b"\n").map_err(failed)?;
     }
     failure_point::reached(format_args!("before appending to {}", path.display()));
-    file.write_all(line).and_then(|()| file.sync_all()).map_err(failed)?;
+    let before = file.metadata().map_err(failed)?.len();
+    if let Err(error) = file.write_all(line).and_then(|()| file.sync_all()) {
+        if let Err(error) = file.set_len(before) {
+            tracing::debug!("a part of a line stays in {}: {error}", path.display());
+        }
+        return Err(failed(error));
+    }
     failure_point::reached(format_args!("after appending to {}", path.display()));
     sync_folder(folder)
 }

@@ -8,6 +8,7 @@
 
 pub mod agent;
 mod any_item;
+mod audit;
 mod backoff;
 mod base_os;
 mod cluster;
@@ -34,6 +35,7 @@ mod write;
 
 pub use agent::Agent;
 pub use any_item::AnyItem;
+pub use audit::AuditLine;
 pub use backoff::Backoff;
 pub use base_os::{
     BaseOsConfig, BaseOsHold, BaseOsHoldState, BaseOsStatus, ContentTreeStatus, ErrorEntity, ImageLine,

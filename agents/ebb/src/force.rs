@@ -119,7 +119,7 @@ fn requested_by(requester: Option<Requester>) -> DrainRequester {
 fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<OrderResult> {
     // Another `ebb force` must not write between our check of the folder and our file.
     let lock = peers::speak_as(root, agent::EBB)?;
-    journal(root, &journal_text(order));
+    journal(root, &journal_text(order), &order.reason);
     if order.order() == Some(DrainOrder::Enable) && let_none_pass(root, &lock)? {
         screen::say("no request passes without zedkube any more");
     }

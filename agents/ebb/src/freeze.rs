@@ -53,7 +53,7 @@ pub(crate) fn freeze(arguments: &FreezeArguments) -> anyhow::Result<ExitCode> {
     Publisher::open(&root, agent::EBB, Persistence::Persistent, &lock)?
         .publish(&TopicKey::global(), &freeze)
         .context("commands are NOT frozen")?;
-    journal(&root, &format!("CommandFreeze: commands are frozen {}", summary(&freeze)));
+    journal(&root, &format!("CommandFreeze: commands are frozen {}", summary(&freeze)), &freeze.reason);
     let line = format!(
         "commands are frozen {}: no command of any source begins; an operation that is being carried out goes on; \
          `ebb unfreeze` ends the freeze, `--now` lets one command pass",
@@ -75,7 +75,7 @@ pub(crate) fn unfreeze(arguments: &UnfreezeArguments) -> anyhow::Result<ExitCode
         .context("commands are still frozen")?;
     // An unreadable freeze is deleted as well.
     let freeze = freeze.ok().flatten().unwrap_or_default();
-    journal(&root, &format!("CommandFreeze: taken off by {}", peers::user()));
+    journal(&root, &format!("CommandFreeze: taken off by {}", peers::user()), "");
     let line = "commands are not frozen any more: the held ones begin, `ebb commands` lists them";
     arguments.place.answer(line, &freeze)?;
     Ok(ExitCode::SUCCESS)

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use jiff::tz::TimeZone;
 use kubectl_ebb::screen::{self, Page, Tone, fitted_table};
+use pubsub::{Refusal, Root};
 use runtime::clock;
 use runtime::drain_history::{self, DrainFile};
 use schemas::{DrainLine, age};
@@ -17,13 +18,16 @@ use serde::Serialize;
 use crate::operator::OperatorFlags;
 use crate::status::times::Clock;
 
-use told::Told;
+pub(crate) use told::{Ending, Told};
 
 /// Columns of the table.
 const HEAD: [&str; 7] = ["ID", "BEGAN", "OUTCOME", "TOOK", "PODS", "BACK", "FOR"];
 
 /// Place of the column that is cut to make the table fit.
 const FOR: usize = 6;
+
+/// Drains from which a present one's end is foretold.
+const MOST_TIMES: usize = 5;
 
 /// Arguments of `ebb history`.
 #[derive(Args, Debug)]
@@ -89,6 +93,34 @@ pub(crate) fn run(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What `ebb status` says of other drains than the present one.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    /// The last one.
+    pub(crate) last: Option<Told>,
+    /// How long the last drained ones have taken; empty unless that was asked for.
+    pub(crate) took_millis: Vec<u64>,
+}
+
+/// The drains before the present one, which has this UUID; an empty one if there is none.
+///
+/// # Errors
+/// The folder cannot be read. A file that cannot be read is left out.
+pub(crate) fn past(root: &Root, present: &str, with_times: bool) -> Result<Past, Refusal> {
+    let folder = drain_history::folder(root);
+    let mut past = Past::default();
+    let files = drain_history::list(&folder)?;
+    let newest = files.iter().rev().filter(|file| file.drain_id != present);
+    for file in newest.take(if with_times { MOST_TIMES } else { 1 }) {
+        let Ok(lines) = drain_history::read(&folder, file) else { continue };
+        let told = Told::of(file, &lines);
+        let took = told.took_millis.filter(|_| with_times && told.outcome == Ending::Drained);
+        past.took_millis.extend(took);
+        past.last.get_or_insert(told);
+    }
+    Ok(past)
+}
+
 /// The file of the drain that a person means.
 fn chosen<'a>(files: &'a [DrainFile], id: &str) -> anyhow::Result<&'a DrainFile> {
     let last = files.last().context("no drain has been recorded on this device yet")?;
@@ -127,9 +159,8 @@ fn story(drain: &Drain, clock: &Clock, mut page: Page) -> Page {
     for asked in &told.asked {
         page.field("for", asked);
     }
-    for line in lines {
-        let Some((tone, text)) = words::of(&line.event, clock) else { continue };
-        let at = line.at.set().map_or_else(|| "-".to_owned(), |at| clock.shown(at));
+    for (at, tone, text) in words::story(lines, clock) {
+        let at = at.set().map_or_else(|| "-".to_owned(), |at| clock.shown(at));
         page.toned(tone, &format!("{at}  {text}"));
     }
     if lines.is_empty() {

@@ -5,6 +5,7 @@
 //! `zedagent`, `nodeagent`, `baseos` or `baseosmgr`), it runs that agent.
 
 mod agents;
+mod audit;
 mod cancel;
 mod cli;
 mod commands;

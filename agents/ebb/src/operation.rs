@@ -366,7 +366,11 @@ fn document<'a>(
 
 fn record(root: &Root, (source, operation): Kind, counter: u32, what: &str, why: &str) {
     let by = peers::user();
-    journal(root, &format!("DeviceOpsCmd: {operation} {counter} of {source} {what} by {by}{}", because(why)));
+    journal(
+        root,
+        &format!("DeviceOpsCmd: {operation} {counter} of {source} {what} by {by}{}", because(why)),
+        why,
+    );
 }
 
 fn now() -> String {

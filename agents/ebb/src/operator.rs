@@ -17,6 +17,8 @@ use serde::Serialize;
 
 use kubectl_ebb::screen;
 
+use crate::audit;
+
 /// Longest reason in characters: it goes into a topic and into one line of a log.
 const LONGEST_REASON: usize = 500;
 
@@ -105,9 +107,12 @@ pub(crate) fn quoted(word: &OsStr) -> String {
     format!("'{}'", text::plain(&word).replace('\'', r"'\''"))
 }
 
-/// Writes an action of an operator into the device's journal, under the name `ebb`. Without a journal, or with another
-/// root than `/`, author and reason are only on the screen and in the topics that have fields for them.
-pub(crate) fn journal(root: &Root, text: &str) {
+/// Writes an action of an operator down ([`audit`]), and into the device's journal if there is one, under the name `ebb`.
+/// `reason` is empty if the operator gave none. If the disk takes nothing, the operator is told, and goes on.
+pub(crate) fn journal(root: &Root, text: &str, reason: &str) {
+    if let Err(error) = audit::write_down(root, text, reason) {
+        screen::say(&format!("Warning: {error:#}"));
+    }
     if root.is_system() && logs::has_journal() {
         // An error means that logging is set up already, because the operator wants to see the log.
         if let Err(error) = logs::init(None, "ebb") {

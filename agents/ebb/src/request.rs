@@ -91,6 +91,7 @@ pub(crate) fn run(arguments: &RequestArguments) -> anyhow::Result<ExitCode> {
     journal(
         &root,
         &format!("NodeDrainRequest published: {context} for {}, {requested_at}{kept}", peers::user()),
+        arguments.reason.as_deref().unwrap_or_default(),
     );
     if arguments.wait {
         return kubectl_ebb::in_runtime(follow(&root, &standing, arguments.timeout, &arguments.place));
@@ -184,7 +185,11 @@ pub(crate) fn withdraw(place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     // The kept one last: a command that is killed here must not leave the other one to count.
     remove(&root, &lock, Persistence::Volatile)?;
     remove(&root, &lock, Persistence::Persistent)?;
-    journal(&root, &format!("NodeDrainRequest withdrawn: {context} of {requested_at} by {}", peers::user()));
+    journal(
+        &root,
+        &format!("NodeDrainRequest withdrawn: {context} of {requested_at} by {}", peers::user()),
+        "",
+    );
     let follows = if peers::runs(&root, Agent::Zedkube) {
         "zedkube returns the node to service unless another drain is requested: see `ebb status`"
     } else {

@@ -19,6 +19,7 @@ use schemas::{
 use serde::Serialize;
 
 use crate::cli::StatusArguments;
+use crate::history::{self, Told};
 use crate::operator::{missing_right, quoted};
 use crate::{freeze, screen};
 use kubectl_ebb::screen::Page;
@@ -82,6 +83,10 @@ pub(crate) struct StatusView {
     pub(crate) base_os: Option<BaseOsHold>,
     /// Topic SentinelStatus; null if there is none, or if the host is not asked.
     pub(crate) sentinel: Option<SentinelStatus>,
+    /// The drain before the present one, or the last one; null if none is kept.
+    pub(crate) last_drain: Option<Told>,
+    /// While a drain goes on: how long the last ones took, newest first.
+    pub(crate) took_millis: Vec<u64>,
     /// The four agents, and the sentinel where it has said something.
     pub(crate) agents: Vec<AgentSeen>,
     /// Files that could not be read, each with the reason.
@@ -131,15 +136,30 @@ impl StatusView {
             base_os: global(root, agent::BASEOSMGR, &mut refused),
             sentinel: global(root, agent::SENTINEL, &mut refused)
                 .filter(|sentinel: &SentinelStatus| sentinel.state != SentinelState::Off),
+            last_drain: None,
+            took_millis: Vec::new(),
             agents: Vec::new(),
             refused: Vec::new(),
         };
+        seen.look_back(root, &mut refused);
         let sentinel = seen.sentinel.is_some().then_some(Agent::Sentinel);
         for agent in Agent::ALL.into_iter().chain(sentinel) {
             seen.agents.push(agent_seen(root, agent.wire_name(), &mut refused));
         }
         seen.refused = refused;
         seen
+    }
+}
+
+impl StatusView {
+    /// Reads what is kept of other drains.
+    fn look_back(&mut self, root: &Root, refused: &mut Vec<String>) {
+        let present = self.report.as_ref().filter(|report| report.phase != "Idle");
+        let id = present.map(|report| report.drain_id.clone()).unwrap_or_default();
+        match history::past(root, &id, text::is_draining(present)) {
+            Ok(past) => (self.last_drain, self.took_millis) = (past.last, past.took_millis),
+            Err(refusal) => refused.push(refusal.to_string()),
+        }
     }
 }
 

@@ -143,7 +143,7 @@ fn foreign(node: &NodeView, force: bool) -> anyhow::Result<()> {
 }
 
 fn record(root: &Root, what: &str) {
-    journal(root, &format!("{what} by {} (ebb uncordon --self)", peers::user()));
+    journal(root, &format!("{what} by {} (ebb uncordon --self)", peers::user()), "");
 }
 
 /// Refuses, without `force`, if a drain of this node is requested: the node goes down soon.

@@ -203,7 +203,7 @@ fn record(root: &Root, config: &BaseOsConfig, why: &str) {
          {retry_update_counter}, by {}: {why}",
         peers::user()
     );
-    journal(root, &text);
+    journal(root, &text, why);
 }
 
 /// State of baseos after a revert: as soon as it is idle, or after a timeout.

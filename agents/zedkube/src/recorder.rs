@@ -3,12 +3,12 @@
 
 mod known;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use drain::Moment;
 use drain::progress::attempt;
+use drain::{Moment, diagnosis};
 use pubsub::Root;
 use runtime::drain_history::{self, DrainFile, MOST_BYTES_OF_ONE};
 use runtime::retry::pause_after;
@@ -40,6 +40,9 @@ const ROOM_FOR_STATUS: u64 = 256 * 1024;
 /// A file that has only this much room left is full.
 const LAST_ROOM: u64 = 16 * 1024;
 
+/// After the uncordon the node controller needs a moment to take its taint away.
+const LATE_TAINT: Duration = Duration::from_secs(20);
+
 /// At a stop the last lines are written, if the disk needs no longer.
 const LAST_WRITE: Duration = Duration::from_secs(1);
 
@@ -51,6 +54,8 @@ pub(crate) struct Look {
     status: NodeDrainStatus,
     /// With all pods.
     report: NodeDrainReport,
+    /// Why pods do not leave, by their UID.
+    troubles: BTreeMap<String, String>,
     /// The pods of the report are those of a list, so one that it does not name has left.
     has_listed: bool,
     /// Nothing is left to do for a drain.
@@ -104,19 +109,20 @@ impl Recorder {
         action: Option<&DeviceAction>,
         now: Moment,
     ) {
-        let is_seen = state.own.is_some() || report.member == Member::No;
-        let is_over = state.phase == Phase::Idle && report.phase == Phase::Idle.name() && is_seen;
+        let is_over = is_over(state, report, now);
         if is_over && self.was_over {
             self.orders.clear();
             return;
         }
         let Ok(place) = self.looks.try_reserve() else { return };
+        let attempt = attempt(&state.drain);
         place.send(Box::new(Look {
             at: clock::wall().into(),
             up: now,
             status,
             report: report.clone(),
-            has_listed: attempt(&state.drain).is_some_and(|attempt| attempt.snapshot().is_some()),
+            has_listed: attempt.is_some_and(|attempt| attempt.snapshot().is_some()),
+            troubles: attempt.map(|attempt| troubles(attempt, now)).unwrap_or_default(),
             is_over,
             is_ready: state.own.as_ref().map(|own| own.ready),
             action: action.cloned(),
@@ -133,6 +139,21 @@ impl Recorder {
             tracing::debug!("the last lines of the drain's history are not written: the disk takes too long");
         }
     }
+}
+
+/// Nothing is left to do for a drain: nobody asks for one, and what we had is given back. The Node shows for a moment after
+/// the uncordon that it still takes no pods, so that counts only if it lasts.
+fn is_over(state: &State, report: &NodeDrainReport, now: Moment) -> bool {
+    let is_seen = state.own.is_some() || report.member == Member::No;
+    let is_idle = state.phase == Phase::Idle && report.phase == Phase::Idle.name();
+    let stays_cordoned = report.cordoned_before || state.since + LATE_TAINT <= now;
+    is_seen && is_idle && (!report.cordoned || stays_cordoned)
+}
+
+/// Why pods do not leave, by their UID.
+fn troubles(attempt: &drain::state::Attempt, now: Moment) -> BTreeMap<String, String> {
+    let blocked = diagnosis::blocked(attempt, now);
+    blocked.into_iter().map(|blocked| (blocked.pod.uid.clone(), blocked.trouble())).collect()
 }
 
 /// Lines that wait for the disk.

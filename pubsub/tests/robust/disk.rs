@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use pubsub::store::append_durably;
 use pubsub::{AgentLock, Persistence, Published, Publisher, Subscription, TopicKey, lock_holder};
 use tokio::time::timeout;
 
@@ -171,6 +172,28 @@ fn a_full_disk_at_the_first_start_is_said_and_survived() {
     drop(lock);
     let (_lock, mut publisher) = place.open();
     publisher.publish(&key("global"), &value("new")).unwrap();
+}
+
+/// A line that does not fit is not there by half: the caller appends the same again.
+#[test]
+fn a_full_disk_takes_a_whole_line_or_nothing() {
+    if !is_inside("disk::a_full_disk_takes_a_whole_line_or_nothing") {
+        return;
+    }
+    let place = Place::new(VOLATILE);
+    let folder = place.root.join("/run");
+    mount_memory(&folder, "size=64k");
+    append_durably(&folder, "log", b"first\n").unwrap();
+    let ballast = fill(&folder, 4096);
+    let long = [vec![b'x'; 16_000], vec![b'\n']].concat();
+    for _ in 0..2 {
+        let text = words(&append_durably(&folder, "log", &long).unwrap_err());
+        assert!(text.contains("No space left on device"), "{text}");
+        assert_eq!(fs::read(folder.join("log")).unwrap(), b"first\n");
+    }
+    fs::remove_file(ballast).unwrap();
+    append_durably(&folder, "log", &long).unwrap();
+    assert_eq!(fs::read(folder.join("log")).unwrap(), [b"first\n".as_slice(), &long].concat());
 }
 
 #[test]

@@ -87,7 +87,11 @@ pub(super) fn run(arguments: &DeletePodsArguments) -> anyhow::Result<ExitCode> {
         let drainer = Drainer::new(cluster.clone(), policy).owned_by(&owner(), &arguments.reason);
         let cordoned = still_cordoned(&cluster, &drainer, &node).await?;
         let note = |text: &str| {
-            journal(&device.root, &format!("force delete-pods on node {}: {text}", node.name));
+            journal(
+                &device.root,
+                &format!("force delete-pods on node {}: {text}", node.name),
+                &arguments.reason,
+            );
         };
         note(&format!("by {}: {}", peers::user(), arguments.reason));
         let mut drain = drainer.drain_cordoned(cordoned);

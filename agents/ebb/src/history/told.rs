@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// How a drain ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// It goes on.
     #[default]
     GoesOn,
@@ -27,32 +27,32 @@ pub(super) enum Ending {
 /// A drain in sum, also its JSON form.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Told {
+pub(crate) struct Told {
     /// Counts the drains of this device.
-    pub(super) number: u32,
+    pub(crate) number: u32,
     /// UUID.
-    pub(super) drain_id: String,
+    pub(crate) drain_id: String,
     /// Name of the Node; empty if it was not known.
-    pub(super) node: String,
+    pub(crate) node: String,
     /// When it was accepted.
-    pub(super) began_at: GoTime,
+    pub(crate) began_at: GoTime,
     /// Who asked for it, and why.
-    pub(super) asked: Vec<String>,
+    pub(crate) asked: Vec<String>,
     /// How it ended.
-    pub(super) outcome: Ending,
+    pub(crate) outcome: Ending,
     /// How long it took until it was drained, had failed, or the device was allowed to go down otherwise; null while it
     /// goes on.
-    pub(super) took_millis: Option<u64>,
+    pub(crate) took_millis: Option<u64>,
     /// Number of pods that had to leave.
-    pub(super) pods: usize,
+    pub(crate) pods: usize,
     /// Number of them that have left.
-    pub(super) pods_gone: usize,
+    pub(crate) pods_gone: usize,
     /// Number of attempts.
-    pub(super) attempts: u32,
+    pub(crate) attempts: u32,
     /// From the boot, or from the end of the last request, until the node took pods again; null if it was not so far.
-    pub(super) back_millis: Option<u64>,
+    pub(crate) back_millis: Option<u64>,
     /// Nothing is left to do for it.
-    pub(super) is_over: bool,
+    pub(crate) is_over: bool,
 }
 
 /// What is needed while the lines are added up.
@@ -90,8 +90,14 @@ impl Told {
         self.asked.join("; ")
     }
 
-    /// How it ended, in a sentence.
-    pub(super) fn ending(&self) -> String {
+    /// How it ended, with the way back.
+    pub(crate) fn ending(&self) -> String {
+        let back = self.back_millis.map(|back| format!("; back in service {} later", age(back)));
+        format!("{}{}", self.end(), back.unwrap_or_default())
+    }
+
+    /// How it ended, in a few words.
+    pub(crate) fn end(&self) -> String {
         let after = self.took_millis.map(|took| format!(" after {}", age(took))).unwrap_or_default();
         let how = match &self.outcome {
             Ending::NotDrained(outcome, by) if by.is_empty() => format!("{NOT_DRAINED}: {outcome:?}"),
@@ -100,9 +106,7 @@ impl Told {
             Ending::GoesOn | Ending::Drained | Ending::Withdrawn => self.outcome.word().to_owned(),
         };
         let took = if matches!(self.outcome, Ending::Failed(_)) { String::new() } else { after };
-        let back = self.back_millis.map(|back| format!("; back in service {} later", age(back)));
-        let pods = format!("{} of {} pods have left", self.pods_gone, self.pods);
-        format!("{how}{took}; {pods}{}", back.unwrap_or_default())
+        format!("{how}{took}, {} of {} pods gone", self.pods_gone, self.pods)
     }
 }
 

@@ -2,9 +2,14 @@
 
 use kubectl_ebb::screen::Tone;
 use schemas::agent::shown_asker;
-use schemas::{DeviceActionState, DrainEvent, DrainStatus, HeldBy, NOT_DRAINED, Operation, Outcome};
+use schemas::{
+    DeviceActionState, DrainEvent, DrainLine, DrainStatus, GoTime, HeldBy, NOT_DRAINED, Operation, Outcome,
+};
 
 use crate::status::times::Clock;
+
+/// Pods that are named of those to which the same happens at the same time.
+const MOST_NAMED: usize = 5;
 
 /// What happened, for a person, and how it looks; `None` for what says nothing.
 pub(super) fn of(event: &DrainEvent, clock: &Clock) -> Option<(Tone, String)> {
@@ -32,7 +37,7 @@ pub(super) fn of(event: &DrainEvent, clock: &Clock) -> Option<(Tone, String)> {
         DrainEvent::AttemptEnded { number, error } => {
             Some((Tone::Warning, format!("attempt {number} has failed: {error}")))
         }
-        DrainEvent::Pod { .. } => pod(event),
+        DrainEvent::Pod { .. } => pods(&[event]).pop(),
         DrainEvent::Volume { pv, pod, stage } => {
             let of = if pod.is_empty() { String::new() } else { format!(" of pod {pod}") };
             usual(format!("volume {pv}{of}: {}", volume_words(stage)))
@@ -96,33 +101,85 @@ fn phase(event: &DrainEvent) -> Option<(Tone, String)> {
     Some((tone, format!("{what}: {reason}{hint}")))
 }
 
-fn pod(event: &DrainEvent) -> Option<(Tone, String)> {
-    let DrainEvent::Pod { pod, stage, tries, detail, cause, .. } = event else { return None };
-    let why = if cause.is_empty() { detail } else { cause };
-    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-    let tries = if *tries > 1 { format!(" ({tries} tries)") } else { String::new() };
-    let tone = if matches!(stage.as_str(), "Blocked" | "Failed" | "LeftBehind") {
-        Tone::Warning
-    } else {
-        Tone::Usual
-    };
-    Some((tone, format!("pod {pod} {}{tries}{why}", pod_words(stage))))
+/// The lines of a drain for a person, each with its time. Pods to which the same happens at the same time share a line.
+pub(super) fn story(lines: &[DrainLine], clock: &Clock) -> Vec<(GoTime, Tone, String)> {
+    let mut story = Vec::new();
+    let mut rest = lines;
+    while let Some(first) = rest.first() {
+        let is_of_look = |line: &&DrainLine| {
+            matches!(line.event, DrainEvent::Pod { .. }) && line.up_millis == first.up_millis
+        };
+        let together = rest.iter().take_while(is_of_look).count();
+        let (now, later) = rest.split_at_checked(together.max(1)).unwrap_or((rest, &[]));
+        rest = later;
+        if together == 0 {
+            story.extend(of(&first.event, clock).map(|(tone, text)| (first.at, tone, text)));
+        } else {
+            let events: Vec<&DrainEvent> = now.iter().map(|line| &line.event).collect();
+            story.extend(pods(&events).into_iter().map(|(tone, text)| (first.at, tone, text)));
+        }
+    }
+    story
 }
 
-/// What a stage of a pod means.
+/// What happens to pods at one time: a text for each stage and reason.
+fn pods(events: &[&DrainEvent]) -> Vec<(Tone, String)> {
+    let mut groups: Vec<(&str, String, Vec<&DrainEvent>)> = Vec::new();
+    for event in events {
+        let DrainEvent::Pod { stage, cause, .. } = event else { continue };
+        let sign: String = cause.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+        match groups.iter_mut().find(|(known, of, _)| *known == stage && *of == sign) {
+            Some((.., group)) => group.push(event),
+            None => groups.push((stage, sign, vec![event])),
+        }
+    }
+    let text = |(stage, _, group): (&str, String, Vec<&DrainEvent>)| {
+        let tone =
+            if matches!(stage, "Blocked" | "Failed" | "LeftBehind") { Tone::Warning } else { Tone::Usual };
+        (tone, pod_text(stage, &group))
+    };
+    groups.into_iter().map(text).collect()
+}
+
+/// `5 pods blocked: a, b, c and 2 more: budget shop/db: 3 of 3 healthy, needs 3`.
+fn pod_text(stage: &str, group: &[&DrainEvent]) -> String {
+    let names = group.iter().filter_map(|event| match event {
+        DrainEvent::Pod { pod, .. } => Some(pod.as_str()),
+        _ => None,
+    });
+    let named: Vec<&str> = names.take(MOST_NAMED).collect();
+    let more = group.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let number = if let [_] = group { "pod".to_owned() } else { format!("{} pods", group.len()) };
+    let mut text = format!("{number} {}: {}{more}", pod_words(stage), named.join(", "));
+    if let Some(DrainEvent::Pod { tries, detail, cause, .. }) = group.first() {
+        // What is said of one pod is not true of the others.
+        if group.len() == 1 && *tries > 1 {
+            text.push_str(&format!(" ({tries} tries)"));
+        }
+        let detail = detail.strip_prefix("still terminating, ").unwrap_or(detail);
+        let why = if cause.is_empty() && group.len() == 1 { detail } else { cause };
+        if !why.is_empty() {
+            text.push_str(&format!(": {why}"));
+        }
+    }
+    text
+}
+
+/// What a stage of pods means.
 pub(super) fn pod_words(stage: &str) -> &str {
     match stage {
-        "Waiting" => "has to leave",
-        "Evicting" => "is asked to leave",
-        "Blocked" => "may not leave",
-        "Paused" => "is tried again later",
-        "Accepted" | "Terminating" => "is terminating",
-        "Awaiting" => "ends by itself",
-        "Refused" => "is not evicted, by the policy",
-        "Failed" => "cannot be evicted",
-        "LeftBehind" => "is left behind",
-        "Gone" => "is gone",
-        "Stays" => "stays",
+        "Waiting" => "to leave",
+        "Evicting" => "asked to leave",
+        "Blocked" => "blocked",
+        "Paused" => "to be tried again later",
+        "Accepted" | "Terminating" => "terminating",
+        "Awaiting" => "to end by itself",
+        "Refused" => "not evicted, by the policy",
+        "Failed" => "that cannot be evicted",
+        "LeftBehind" => "left behind",
+        "Gone" => "gone",
+        "Stays" => "not to leave any more",
         other => other,
     }
 }

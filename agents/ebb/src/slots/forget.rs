@@ -41,7 +41,7 @@ pub(super) fn run(place: &OperatorFlags) -> anyhow::Result<ExitCode> {
     let text = line(left_behind.as_ref(), &lost);
     let by = peers::user();
     if left_behind.is_some() || !lost.is_empty() {
-        journal(&root, &format!("{text} (by {by})"));
+        journal(&root, &format!("{text} (by {by})"), "");
     }
     place.answer(&text, &Document { left_behind, lost, by, text: text.clone() })?;
     Ok(ExitCode::SUCCESS)

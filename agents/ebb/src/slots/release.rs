@@ -58,7 +58,11 @@ pub(super) async fn run(which: &SlotOwner, force: bool, common: &Common) -> anyh
     }
     if !released.nodes.is_empty() {
         let by = peers::user();
-        journal(&device.root, &format!("slots of configmap {}: {} (by {by})", map.name(), released.line()));
+        journal(
+            &device.root,
+            &format!("slots of configmap {}: {} (by {by})", map.name(), released.line()),
+            "",
+        );
     }
     released.answer(common.json)?;
     Ok(ExitCode::SUCCESS)

@@ -1,16 +1,18 @@
 //! The status as text: first what is wrong and what to type, then where the node is.
 
+use jiff::SignedDuration;
 use schemas::agent::{shown, shown_asker};
 use schemas::{
     BaseOsHold, BaseOsHoldState, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus, DrainStatus,
     Member, NodeAgentStatus, NodeDrainReport, Operation, Outcome, PodLine, SentinelState, SentinelStatus,
-    Slot, SpentOrder, WindowState, WindowStatus,
+    Slot, SpentOrder, WindowState, WindowStatus, age,
 };
 
 use super::head::{self, Code, Trouble, operation};
 use super::times::Clock;
 use super::{AgentSeen, StatusView};
 use crate::force::left_words;
+use crate::history::Told;
 use kubectl_ebb::screen::{Page, Tone};
 
 /// Holders of slots that are named.
@@ -44,6 +46,9 @@ pub(super) fn render(
         if !release.is_empty() && seen.report.as_ref().is_none_or(|report| report.hint != release) {
             page.field("do", &release);
         }
+    }
+    if let Some(last) = seen.last_drain.as_ref().filter(|_| is_at_rest(seen)) {
+        page.line(&last_drain(last, clock));
     }
     // How it went down for a command is in the journal, and of no interest here.
     let is_special = |why: &&String| !why.is_empty() && !why.starts_with(NodeAgentStatus::NORMAL);
@@ -159,6 +164,9 @@ fn drain(seen: &StatusView, report: &NodeDrainReport, clock: &Clock, page: &mut 
             &format!("{} for {:?}{kept}, {answer}", shown_asker(&request.publisher), request.context),
         );
     }
+    if let Some(text) = usual(&seen.took_millis, report, clock) {
+        page.field("usual", &text);
+    }
     if let Some(text) = slot(&report.slot, &report.node, clock) {
         page.field("slot", &text);
     }
@@ -179,6 +187,40 @@ fn drain(seen: &StatusView, report: &NodeDrainReport, clock: &Clock, page: &mut 
     if report.pods.iter().any(|pod| pod.stage == "LeftBehind") {
         page.field("left", &left_words(report));
     }
+}
+
+/// Pods leave, or will in a moment, so that a time can be foretold.
+pub(super) fn is_draining(report: Option<&NodeDrainReport>) -> bool {
+    report.is_some_and(|report| matches!(report.phase.as_str(), "Cordoning" | "Attempting" | "Pausing"))
+}
+
+/// No drain goes on, and none waits.
+fn is_at_rest(seen: &StatusView) -> bool {
+    seen.report.as_ref().is_none_or(|report| matches!(report.phase.as_str(), "Idle" | "Returning"))
+}
+
+fn last_drain(last: &Told, clock: &Clock) -> String {
+    let at = last.began_at.set().map(|at| format!(" of {}", clock.shown(at))).unwrap_or_default();
+    format!("Last drain{at}: {}; `ebb history {}`", last.end(), last.number)
+}
+
+/// When this drain will be done if it takes as long as the last ones: the median of their times counts.
+fn usual(took_millis: &[u64], report: &NodeDrainReport, clock: &Clock) -> Option<String> {
+    let mut took = took_millis.to_vec();
+    took.sort_unstable();
+    let usual = *took.get(took.len() / 2)?;
+    let started = report.started_at.set().filter(|_| is_draining(Some(report)))?;
+    let end = started.checked_add(SignedDuration::from_millis(i64::try_from(usual).ok()?)).ok()?;
+    let drains = match took.len() {
+        1 => "the last drain".to_owned(),
+        more => format!("the last {more} drains"),
+    };
+    let took = format!("{drains} took {}", age(usual));
+    Some(if clock.is_ahead(end) {
+        format!("done by {}, as {took}", clock.until(end))
+    } else {
+        format!("{took}; this one takes longer")
+    })
 }
 
 /// True if the head has said the reason.

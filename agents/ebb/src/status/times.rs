@@ -37,6 +37,11 @@ impl Clock {
         format!("{}, in {}", self.shown(time), self.left(time))
     }
 
+    /// True if this time will be.
+    pub(crate) fn is_ahead(&self, time: Timestamp) -> bool {
+        self.now < time
+    }
+
     /// How long it is until then: `12 s`; `0 s` if it was before.
     pub(crate) fn left(&self, time: Timestamp) -> String {
         age(u64::try_from(time.duration_since(self.now).as_millis()).unwrap_or(0))

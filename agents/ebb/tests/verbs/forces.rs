@@ -167,7 +167,7 @@ async fn without_zedkube_and_without_a_request_nothing_is_written() -> Result<()
     for (order, part) in [("complete", no_request), ("disable", only_zedkube), ("enable", only_zedkube)] {
         device.refuses(&["force", order, "--reason", "r"], 1, part).await?;
     }
-    assert!(!device.path("/persist").exists() && !device.path("/run/kube-status").exists());
+    assert!(!device.path("/persist/kube-status").exists() && !device.path("/run/kube-status").exists());
     Ok(())
 }
 

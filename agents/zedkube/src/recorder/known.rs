@@ -12,8 +12,9 @@ use text::one_line;
 
 use super::Look;
 
-/// Shortest time between two lines that say the same of a phase, or of a pod, in other words.
-const OTHER_WORDS: Duration = Duration::from_secs(10);
+/// Shortest time between two lines that say the same of a phase, or of a pod, in other words. Other numbers are no other
+/// words: those of a budget may change every second.
+const OTHER_WORDS: Duration = Duration::from_mins(1);
 
 /// Longest text of others in a line, in bytes.
 const LONGEST_TEXT: usize = 1024;
@@ -250,27 +251,21 @@ impl Known {
 
     /// The stages of the pods.
     fn moves(&self, look: &Look) -> Vec<DrainEvent> {
-        let causes: BTreeMap<&str, &str> = look
-            .report
-            .blocked
-            .iter()
-            .map(|blocked| (blocked.pod.as_str(), blocked.cause.as_str()))
-            .collect();
         let leaves = |pod: &&PodLine| pod.verdict != "Leave" && pod.stage != STAYS;
         let pods = &look.report.pods;
         let mut events = Vec::new();
         for pod in pods.iter().filter(leaves) {
             let name = format!("{}/{}", pod.namespace, pod.name);
-            let cause = if pod.stage == "Blocked" { causes.get(name.as_str()).copied() } else { None };
-            let cause = short(cause.unwrap_or_default());
+            let trouble = look.troubles.get(&pod.uid).filter(|_| pod.stage != "Gone");
+            let cause = short(trouble.map(String::as_str).unwrap_or_default());
             let known = self.pods.get(&pod.uid);
             // A pod that is refused and tried again is still refused.
             let is_next = matches!(pod.stage.as_str(), "Waiting" | "Evicting") && pod.tries > 0;
             let before = known.filter(|_| is_next).map(|known| known.stage.clone());
             let stage = before.unwrap_or_else(|| pod.stage.clone());
             let is_told = known.is_some_and(|known| {
-                let is_same = known.stage == stage && (known.cause == cause || cause.is_empty());
-                is_same || (known.stage == stage && look.up < known.at + OTHER_WORDS)
+                let is_same = without_digits(&known.cause) == without_digits(&cause);
+                known.stage == stage && (is_same || look.up < known.at + OTHER_WORDS)
             });
             if !is_told {
                 let (uid, owner, detail) = (pod.uid.clone(), short(&pod.owner), short(&pod.detail));
@@ -320,7 +315,8 @@ impl Known {
         let core = (report.phase.clone(), status, requested_by, report.outcome, report.held_by);
         let reason = short(&report.reason);
         let is_told = self.phase.as_ref().is_some_and(|(known, why, at)| {
-            let is_quiet = *why == reason || report.phase == "Attempting" || look.up < *at + OTHER_WORDS;
+            let is_same = without_digits(why) == without_digits(&reason);
+            let is_quiet = is_same || report.phase == "Attempting" || look.up < *at + OTHER_WORDS;
             *known == core && is_quiet
         });
         let (phase, .., outcome, held_by) = core;
@@ -380,4 +376,8 @@ fn end(report: &NodeDrainReport) -> String {
 
 fn short(text: &str) -> String {
     one_line(text, LONGEST_TEXT)
+}
+
+fn without_digits(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }

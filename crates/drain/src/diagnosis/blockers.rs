@@ -32,7 +32,7 @@ pub fn blockers(blocked: &[Blocked]) -> Vec<Blocker> {
 
 impl Blocked {
     /// The trouble, without the name of the pod: the numbers of a budget that refuses, otherwise the cause.
-    fn trouble(&self) -> String {
+    pub fn trouble(&self) -> String {
         let what = match self.budgets.as_slice() {
             [guard] if self.by_budget => {
                 let budget = &guard.budget;

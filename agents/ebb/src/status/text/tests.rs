@@ -10,6 +10,7 @@ use schemas::{
 };
 
 use super::*;
+use crate::history::Ending;
 use crate::status::head::{Code, code, troubles};
 
 fn at(time: &str) -> GoTime {
@@ -166,7 +167,17 @@ fn situations() -> impl Iterator<Item = Situation> {
 type Situation = (&'static str, StatusView);
 
 fn idle() -> StatusView {
-    seen(DrainStatus::NotRequested)
+    let last_drain = Told {
+        number: 12,
+        began_at: at("09:00:00"),
+        outcome: Ending::Drained,
+        took_millis: Some(150_000),
+        pods: 31,
+        pods_gone: 31,
+        back_millis: Some(95_000),
+        ..Told::default()
+    };
+    StatusView { last_drain: Some(last_drain), ..seen(DrainStatus::NotRequested) }
 }
 
 /// Nothing is asked.
@@ -221,8 +232,12 @@ fn draining_now() -> Vec<Situation> {
         (
             "draining",
             with_report(
-                draining("Attempting", DrainStatus::Cordoned, "attempt 1: 28 of 31 pods have left"),
+                StatusView {
+                    took_millis: vec![300_000, 120_000, 90_000],
+                    ..draining("Attempting", DrainStatus::Cordoned, "attempt 1: 28 of 31 pods have left")
+                },
                 |report| {
+                    report.started_at = at("14:03:30");
                     report.progress =
                         Progress { total: 31, gone: 28, terminating: 3, blocked: 0, waiting: 0, left: 3 };
                 },
