@@ -169,8 +169,8 @@ struct Waiting {
 struct Recording {
     /// The file of the drain; `None` if there is none, or if it is over.
     file: Option<DrainFile>,
-    /// Number of the last drain.
-    number: u32,
+    /// The last drain, which may be over.
+    last: Option<DrainFile>,
     known: Known,
     /// Bytes of the file, with what waits.
     bytes: u64,
@@ -211,7 +211,7 @@ impl Recording {
             Vec::new()
         });
         let Some(file) = files.last() else { return Self::default() };
-        let number = file.number;
+        let last = Some(file.clone());
         let lines = drain_history::read(folder, file).unwrap_or_else(|refusal| {
             tracing::warn!("the history of the last drain cannot be read: {refusal}");
             Vec::new()
@@ -219,7 +219,7 @@ impl Recording {
         let known = Known::of(&lines);
         let bytes = lines.iter().map(|line| size(&line.to_line())).sum();
         let file = (!known.is_ended()).then(|| file.clone());
-        Self { file, number, known, bytes, ..Self::default() }
+        Self { file, last, known, bytes, ..Self::default() }
     }
 
     /// Notes what has changed since the last look.
@@ -232,11 +232,14 @@ impl Recording {
             self.file = None;
         }
         if self.file.is_none() {
-            if id.is_empty() || look.is_over {
+            // The report keeps the name of a drain that is over.
+            let is_old = self.last.as_ref().is_some_and(|last| last.drain_id == *id);
+            if id.is_empty() || is_old || look.is_over {
                 return;
             }
-            self.number = self.number.saturating_add(1);
-            self.file = Some(DrainFile { number: self.number, drain_id: id.clone() });
+            let number = self.last.as_ref().map_or(0, |last| last.number).saturating_add(1);
+            self.file = Some(DrainFile { number, drain_id: id.clone() });
+            self.last.clone_from(&self.file);
             (self.known, self.bytes) = (Known::default(), 0);
         }
         for event in self.known.changes(look) {

@@ -10,16 +10,25 @@ use serde::Serialize;
 
 /// How a drain ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "Ending", rename_all_fields = "PascalCase")]
 pub(crate) enum Ending {
     /// It goes on.
     #[default]
     GoesOn,
     /// All pods had left, and the device was allowed to go down.
     Drained,
-    /// The device was allowed to go down all the same: why, and the person who forced that.
-    NotDrained(Outcome, String),
-    /// All attempts failed, or the node could not be cordoned: why.
-    Failed(String),
+    /// The device was allowed to go down all the same.
+    NotDrained {
+        /// Why.
+        outcome: Outcome,
+        /// The person who forced that, and why; empty if nobody did.
+        by: String,
+    },
+    /// All attempts failed, or the node could not be cordoned.
+    Failed {
+        /// Why.
+        why: String,
+    },
     /// Nobody asked for it any more.
     Withdrawn,
 }
@@ -39,6 +48,7 @@ pub(crate) struct Told {
     /// Who asked for it, and why.
     pub(crate) asked: Vec<String>,
     /// How it ended.
+    #[serde(flatten)]
     pub(crate) outcome: Ending,
     /// How long it took until it was drained, had failed, or the device was allowed to go down otherwise; null while it
     /// goes on.
@@ -100,13 +110,13 @@ impl Told {
     pub(crate) fn end(&self) -> String {
         let after = self.took_millis.map(|took| format!(" after {}", age(took))).unwrap_or_default();
         let how = match &self.outcome {
-            Ending::NotDrained(outcome, by) if by.is_empty() => format!("{NOT_DRAINED}: {outcome:?}"),
-            Ending::NotDrained(outcome, by) => format!("{NOT_DRAINED}: {outcome:?} by {by}"),
-            Ending::Failed(why) => format!("failed{after}: {why}"),
+            Ending::NotDrained { outcome, by } if by.is_empty() => format!("{NOT_DRAINED}: {outcome:?}"),
+            Ending::NotDrained { outcome, by } => format!("{NOT_DRAINED}: {outcome:?} by {by}"),
+            Ending::Failed { why } => format!("failed{after}: {why}"),
             Ending::GoesOn | Ending::Drained | Ending::Withdrawn => self.outcome.word().to_owned(),
         };
-        let took = if matches!(self.outcome, Ending::Failed(_)) { String::new() } else { after };
-        format!("{how}{took}, {} of {} pods gone", self.pods_gone, self.pods)
+        let took = if matches!(self.outcome, Ending::Failed { .. }) { String::new() } else { after };
+        format!("{how}{took}, {}/{} pods gone", self.pods_gone, self.pods)
     }
 }
 
@@ -116,8 +126,8 @@ impl Ending {
         match self {
             Self::GoesOn => "goes on",
             Self::Drained => "drained",
-            Self::NotDrained(..) => NOT_DRAINED,
-            Self::Failed(_) => "failed",
+            Self::NotDrained { .. } => NOT_DRAINED,
+            Self::Failed { .. } => "failed",
             Self::Withdrawn => "withdrawn",
         }
     }
@@ -125,7 +135,7 @@ impl Ending {
     /// How it looks.
     pub(super) const fn tone(&self) -> Tone {
         match self {
-            Self::NotDrained(..) | Self::Failed(_) => Tone::Alarm,
+            Self::NotDrained { .. } | Self::Failed { .. } => Tone::Alarm,
             Self::GoesOn | Self::Drained | Self::Withdrawn => Tone::Usual,
         }
     }
@@ -187,11 +197,11 @@ impl Sum {
         told.node.clone_from(node);
         let ending = match (phase.as_str(), outcome) {
             ("Complete", Some(Outcome::Drained)) => Ending::Drained,
-            ("Complete", Some(outcome)) => Ending::NotDrained(
-                *outcome,
-                self.let_go.as_ref().map(|(_, by)| by.clone()).unwrap_or_default(),
-            ),
-            ("Failed", _) => Ending::Failed(reason.clone()),
+            ("Complete", Some(outcome)) => {
+                let by = self.let_go.as_ref().map(|(_, by)| by.clone()).unwrap_or_default();
+                Ending::NotDrained { outcome: *outcome, by }
+            }
+            ("Failed", _) => Ending::Failed { why: reason.clone() },
             ("Returning" | "Idle", _) => {
                 self.returns_since.get_or_insert(self.elapsed);
                 return;
@@ -211,7 +221,7 @@ impl Sum {
         told.back_millis = self.returns_since.map(|since| self.elapsed.saturating_sub(since));
         if told.outcome == Ending::GoesOn {
             told.outcome = match self.let_go.take() {
-                Some((outcome, by)) => Ending::NotDrained(outcome, by),
+                Some((outcome, by)) => Ending::NotDrained { outcome, by },
                 None => Ending::Withdrawn,
             };
         }

@@ -200,8 +200,8 @@ fn is_at_rest(seen: &StatusView) -> bool {
 }
 
 fn last_drain(last: &Told, clock: &Clock) -> String {
-    let at = last.began_at.set().map(|at| format!(" of {}", clock.shown(at))).unwrap_or_default();
-    format!("Last drain{at}: {}; `ebb history {}`", last.end(), last.number)
+    let at = last.began_at.set().map(|at| format!(", {}", clock.shown(at))).unwrap_or_default();
+    format!("Last drain{at}: {}; ebb history {}", last.end(), last.number)
 }
 
 /// When this drain will be done if it takes as long as the last ones: the median of their times counts.

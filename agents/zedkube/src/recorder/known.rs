@@ -230,7 +230,8 @@ impl Known {
         // Who else has a slot matters only to a node that waits.
         let slot =
             (report.slot.held, holders.filter(|_| waits).map(|holder| short(holder)).collect::<Vec<_>>());
-        if slot != self.slot {
+        // As long as our Node was not seen, it is not known what it has.
+        if look.is_ready.is_some() && slot != self.slot {
             events.push(DrainEvent::Slot { held: slot.0, holders: slot.1 });
         }
         events

@@ -9,8 +9,8 @@ use pubsub::{Persistence, Root, TopicKey, read_item};
 use runtime::Agent;
 use runtime::flags::{AgentFlags, Assignment};
 use schemas::{
-    DeviceOpsCmd, DrainStatus, KnownHolders, NodeDrainReport, OtherHolders, OwnCordon, Topic,
-    UncommandedNode, agent,
+    DeviceOpsCmd, DrainEvent, DrainLine, DrainStatus, KnownHolders, NodeDrainReport, OtherHolders, OwnCordon,
+    Topic, UncommandedNode, agent,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -166,6 +166,57 @@ async fn a_cordon_is_remembered_over_a_boot_until_it_is_given_back() {
     let mut zedkube = device.zedkube("edge-a").await;
     run_until(&mut zedkube, || !device.is_cordoned() && device.remembered().is_none()).await;
     run_until(&mut zedkube, || device.report().reason.starts_with("nobody asks for a drain")).await;
+}
+
+/// One file has it all.
+#[tokio::test]
+async fn a_drain_is_written_down_over_the_boot_until_the_node_is_back() {
+    let device = Device::new();
+    device.fake.pod("web", "edge-a").unwrap();
+    let folder = runtime::drain_history::folder(&device.root());
+    let events = || {
+        let files = runtime::drain_history::list(&folder).unwrap();
+        assert!(files.len() <= 1, "{files:?}");
+        let lines = files.first().map(|file| runtime::drain_history::read(&folder, file).unwrap());
+        let name = |line: &DrainLine| match &line.event {
+            DrainEvent::Pod { stage, .. } => format!("Pod{stage}"),
+            DrainEvent::Phase { phase, .. } => phase.clone(),
+            DrainEvent::Node { cordoned, .. } => format!("Node{cordoned}"),
+            other => format!("{other:?}").split([' ', '{']).next().unwrap().to_owned(),
+        };
+        lines.unwrap_or_default().iter().map(name).collect::<Vec<_>>()
+    };
+    let has = |event: &str| events().iter().any(|had| had == event);
+
+    let mut zedkube = device.zedkube("edge-a").await;
+    device.ask();
+    run_until(&mut zedkube, || has("Answered")).await;
+    drop(zedkube);
+    device.begin_boot("boot-2");
+    let mut zedkube = device.zedkube("edge-a").await;
+    run_until(&mut zedkube, || has("Ended")).await;
+    zedkube.finish().await;
+
+    let events = events();
+    let mut rest = events.iter();
+    for expected in [
+        "Began",
+        "Asked",
+        "Cordoning",
+        "Nodetrue",
+        "Attempt",
+        "PodGone",
+        "Complete",
+        "Answered",
+        "Booted",
+        "Withdrawn",
+        "Returning",
+        "Nodefalse",
+        "Ended",
+    ] {
+        assert!(rest.any(|event| event == expected), "{expected} in {events:?}");
+    }
+    assert_eq!(events.iter().filter(|event| *event == "Answered").count(), 1, "{events:?}");
 }
 
 /// Another cluster's kubeconfig in mid-drain, with a Node of the same name that nothing runs on.

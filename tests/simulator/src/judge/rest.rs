@@ -1,7 +1,8 @@
 //! What has to be in the end.
 
 use fake_cluster::FakeCluster;
-use schemas::{CommandLine, CommandState, DeviceOpStatus, Operation, Source, parse};
+use runtime::drain_history;
+use schemas::{CommandLine, CommandState, DeviceOpStatus, DrainEvent, Operation, Source, parse};
 use serde_json::Value;
 
 use super::{GHOST, Judge};
@@ -32,6 +33,7 @@ impl Judge {
             let answer = self.missing_answer(index, cluster, device);
             missing.extend(answer.filter(|_| !is_stuck && !known.has_eve));
             missing.extend(Self::left_conditions(cluster, device).filter(|_| !is_stuck && !known.has_eve));
+            missing.extend(open_history(device).filter(|_| !is_stuck && !known.has_eve));
             let runs = device.version();
             // It answers the first who asks, and nobody else. One who takes its command back leaves the other waiting.
             let is_left_waiting = known.has_eve && !known.taken_back.is_empty();
@@ -69,6 +71,16 @@ impl Judge {
             self.complain("everything is done and given back in the end", &missing);
         }
     }
+}
+
+/// The last drain that zedkube has written down, if that has no end there.
+fn open_history(device: &Device) -> Option<String> {
+    let folder = drain_history::folder(&device.root);
+    let file = drain_history::list(&folder).unwrap_or_default().pop()?;
+    let lines = drain_history::read(&folder, &file).unwrap_or_default();
+    let last = lines.last().map(|line| &line.event);
+    let has_end = matches!(last, Some(DrainEvent::Ended { .. }));
+    (!has_end).then(|| format!("the history of drain {} of {} ends with {last:?}", file.number, device.node))
 }
 
 /// True if device-op says that nodeagent has begun a command so often in this boot that it does not try again.

@@ -1,11 +1,12 @@
 //! What the conditions of a Node say about its drain, on the real API server: `kubectl describe node` shows them to people,
 //! and `kubectl wait` waits for them.
 
-use std::process::ExitStatus;
+use std::process::{self, ExitStatus};
 
 use anyhow::Result;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::PROGRAM;
 use crate::fleet::{Command, Fleet};
 
 /// Shows both conditions in each version of the Node, as `True False AdminRequested`; a blank line without them.
@@ -61,6 +62,26 @@ impl Bench {
         self.fleet.until(&format!("{verb:?} has ended"), |_| Ok(child.try_wait()?))
     }
 
+    /// The three drains of the story are in the device's own history, with their ways back.
+    fn are_in_the_history(&mut self) -> Result<()> {
+        let root = self.fleet.devices[0].root().path().to_owned();
+        let drains = self.fleet.until("the last drain has an end in the history", |_| {
+            let said =
+                process::Command::new(PROGRAM).args(["history", "--json", "--root"]).arg(&root).output()?;
+            let drains: Vec<Value> = serde_json::from_slice(&said.stdout)?;
+            let is_over = drains.last().is_some_and(|drain| drain["IsOver"] == true);
+            Ok(is_over.then_some(drains))
+        })?;
+        let told = |drain: &Value| json!([drain["Ending"], drain["Pods"], drain["PodsGone"]]);
+        // A zedkube that starts again may begin a drain anew, which is then withdrawn.
+        let ended = drains.iter().filter(|drain| drain["Ending"] != "Withdrawn");
+        let told: Vec<Value> = ended.map(told).collect();
+        let expected = json!([["Failed", 2, 0], ["Drained", 2, 2], ["Drained", 0, 0]]);
+        assert_eq!(Value::from(told), expected);
+        assert!(drains.last().is_some_and(|drain| drain["BackMillis"].is_u64()), "{drains:#?}");
+        Ok(())
+    }
+
     /// zedkube is killed, and started again with these settings.
     fn restart_zedkube_with(&mut self, settings: &[&str]) -> Result<()> {
         self.fleet.devices[0].kill("zedkube");
@@ -114,6 +135,7 @@ fn the_conditions_of_a_node_tell_its_drain_and_go_with_it() -> Result<()> {
     for wanted in expected {
         assert!(seen.any(|shown| shown == wanted), "{wanted} in {:#?}", bench.shown()?);
     }
+    bench.are_in_the_history()?;
     let node = &["Draining", "Blocked", "Drained", "DrainFailed", "Returned"];
     assert!(bench.fleet.has_events(node)?.is_some(), "{}", bench.fleet.plane.run(&["get", "events", "-A"])?);
     Ok(())
