@@ -12,8 +12,12 @@ use text::one_line;
 
 use super::Look;
 
-/// Shortest time between two lines that say the same of a phase, or of a pod, in other words. Other numbers are no other
-/// words: those of a budget may change every second.
+/// Shortest time between two lines about the same phase in other words. Other numbers are no other words: how many pods have
+/// left, the pods tell.
+const OTHER_WORDS_OF_PHASE: Duration = Duration::from_secs(10);
+
+/// Shortest time between two lines that say in other words why the same pod does not leave. The numbers of a budget may change
+/// every second.
 const OTHER_WORDS: Duration = Duration::from_mins(1);
 
 /// Longest text of others in a line, in bytes.
@@ -309,15 +313,15 @@ impl Known {
         changed.map(|(pv, (pod, stage))| DrainEvent::Volume { pv, pod, stage }).collect()
     }
 
-    /// The phase, if it is another one, or if it has another reason for a while. How many pods have left, the pods tell.
+    /// The phase, if it is another one, or if it has another reason for a while.
     fn phase(&self, look: &Look) -> Option<DrainEvent> {
         let report = &look.report;
         let (status, requested_by) = (look.status.status, look.status.requested_by);
         let core = (report.phase.clone(), status, requested_by, report.outcome, report.held_by);
         let reason = short(&report.reason);
         let is_told = self.phase.as_ref().is_some_and(|(known, why, at)| {
-            let is_same = without_digits(why) == without_digits(&reason);
-            let is_quiet = is_same || report.phase == "Attempting" || look.up < *at + OTHER_WORDS;
+            let is_quiet =
+                without_digits(why) == without_digits(&reason) || look.up < *at + OTHER_WORDS_OF_PHASE;
             *known == core && is_quiet
         });
         let (phase, .., outcome, held_by) = core;

@@ -105,10 +105,10 @@ fn drain() -> Vec<(u64, Change, Vec<&'static str>)> {
             },
             vec!["Began", "Asked", "node true false", "slot false [\"edge-b\"]", "Waiting: 1 slot is taken"],
         ),
-        // Other numbers are no news, other words are after a minute.
+        // Other numbers are no news, other words are after 10 s.
         (1, |story| story.phase("Waiting", DrainStatus::Requested, "2 slots is taken"), vec![]),
         (2, |story| story.phase("Waiting", DrainStatus::Requested, "health fails"), vec![]),
-        (60, |_| {}, vec!["Waiting: health fails"]),
+        (12, |_| {}, vec!["Waiting: health fails"]),
         (
             61,
             |story| {
