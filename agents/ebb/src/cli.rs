@@ -24,6 +24,7 @@ use crate::hold::HoldArguments;
 use crate::operation::OperationArguments;
 use crate::parent::{ChildArguments, RunArguments};
 use crate::plan::DevicePlanArguments;
+use crate::report::ReportArguments;
 use crate::request::RequestArguments;
 use crate::slots::SlotsArguments;
 use crate::topic::TopicArguments;
@@ -55,6 +56,11 @@ pub(crate) enum Command {
     /// zedkube keeps the last 50 drains in /persist/status/zedkube/drains, a file for each: who asked, every pod, refusal and
     /// outage, the operation, and the way back.
     History(HistoryArguments),
+    /// Write one drain as a page for a browser, to look at or to send to somebody
+    ///
+    /// The page shows how the drain ended, what held it up, every pod on a time axis, and the whole story. It is one
+    /// file that needs no network and runs no scripts.
+    Report(ReportArguments),
     /// Show what a drain of nodes, or of this device's node, would do now and what would block it; changes nothing
     #[command(args_override_self = true)]
     Plan(DevicePlanArguments),

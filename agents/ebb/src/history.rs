@@ -1,7 +1,8 @@
 //! `ebb history`: the drains of this device, and the story of one, from the files of zedkube's flight recorder.
 
+mod elapsed;
 mod told;
-mod words;
+pub(crate) mod words;
 
 use std::process::ExitCode;
 
@@ -18,7 +19,9 @@ use serde::Serialize;
 use crate::operator::OperatorFlags;
 use crate::status::times::Clock;
 
+pub(crate) use elapsed::Elapsed;
 pub(crate) use told::{Ending, Told};
+use words::Happened;
 
 /// Columns of the table.
 const HEAD: [&str; 7] = ["ID", "BEGAN", "OUTCOME", "TOOK", "PODS", "BACK", "FOR"];
@@ -122,7 +125,10 @@ pub(crate) fn past(root: &Root, present: &str, with_times: bool) -> Result<Past,
 }
 
 /// The file of the drain that a person means.
-fn chosen<'a>(files: &'a [DrainFile], id: &str) -> anyhow::Result<&'a DrainFile> {
+///
+/// # Errors
+/// There is no such drain.
+pub(crate) fn chosen<'a>(files: &'a [DrainFile], id: &str) -> anyhow::Result<&'a DrainFile> {
     let last = files.last().context("no drain has been recorded on this device yet")?;
     if id == "last" {
         return Ok(last);
@@ -154,12 +160,11 @@ fn table(all: &[Told], clock: &Clock, columns: usize) -> Vec<String> {
 /// The story: what the drain was for and how it ended, then each line with its time.
 fn story(drain: &Drain, clock: &Clock, mut page: Page) -> Page {
     let Drain { told, lines } = drain;
-    let node = if told.node.is_empty() { String::new() } else { format!(" of node {}", told.node) };
-    page.toned(told.outcome.tone(), &format!("Drain {}{node}: {}", told.number, told.ending()));
+    page.toned(told.outcome.tone(), &format!("Drain {}: {}", told.which(), told.ending()));
     for asked in &told.asked {
         page.field("for", asked);
     }
-    for (at, tone, text) in words::story(lines, clock) {
+    for Happened { at, tone, text, .. } in words::story(lines, clock) {
         let at = at.set().map_or_else(|| "-".to_owned(), |at| clock.shown(at));
         page.toned(tone, &format!("{at}  {text}"));
     }

@@ -22,6 +22,7 @@ mod operation;
 mod operator;
 mod parent;
 mod plan;
+mod report;
 mod request;
 mod slots;
 mod status;
@@ -66,6 +67,7 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         Command::Child(arguments) => return parent::run_child(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::History(arguments) => history::run(&arguments),
+        Command::Report(arguments) => done(report::run(&arguments)),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => done(demo::run(&arguments)),
         Command::Drain(arguments) => kubectl_ebb::drain::run(&arguments),

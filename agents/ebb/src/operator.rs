@@ -39,8 +39,7 @@ impl OperatorFlags {
     /// # Errors
     /// This process may not read and write the agents' files there.
     pub(crate) fn root(&self) -> anyhow::Result<Root> {
-        let root = Root::new(&self.root);
-        missing_right(&root).map_or(Ok(root), |missing| bail!("{missing}"))
+        readable_root(&self.root)
     }
 
     /// Prints the answer: the line for people, or the JSON document.
@@ -54,6 +53,15 @@ impl OperatorFlags {
         screen::line(line);
         Ok(())
     }
+}
+
+/// The root at this folder.
+///
+/// # Errors
+/// This process may not read and write the agents' files there.
+pub(crate) fn readable_root(folder: &Path) -> anyhow::Result<Root> {
+    let root = Root::new(folder);
+    missing_right(&root).map_or(Ok(root), |missing| bail!("{missing}"))
 }
 
 /// Parses the reason of an operator: one line of 1 to 500 characters.

@@ -8,6 +8,8 @@ use schemas::agent::shown_asker;
 use schemas::{DrainEvent, DrainLine, DrainStatus, GoTime, NOT_DRAINED, Outcome, age};
 use serde::Serialize;
 
+use super::Elapsed;
+
 /// How a drain ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "Ending", rename_all_fields = "PascalCase")]
@@ -71,7 +73,7 @@ struct Sum {
     told: Told,
     /// Since the first line.
     elapsed: u64,
-    before: Option<(GoTime, u64)>,
+    passing: Elapsed,
     /// By UID: has it left?
     pods: BTreeMap<String, bool>,
     /// The answer that lets the device go down undrained, although the drain goes on for somebody else.
@@ -81,12 +83,12 @@ struct Sum {
 
 impl Told {
     /// Adds the lines up.
-    pub(super) fn of(file: &DrainFile, lines: &[DrainLine]) -> Self {
+    pub(crate) fn of(file: &DrainFile, lines: &[DrainLine]) -> Self {
         let mut sum = Sum::default();
         (sum.told.number, sum.told.drain_id) = (file.number, file.drain_id.clone());
         sum.told.began_at = lines.first().map(|line| line.at).unwrap_or_default();
         for line in lines {
-            sum.pass(line);
+            sum.elapsed = sum.passing.pass(line);
             sum.add(line);
         }
         let stay = |gone: &&bool| **gone;
@@ -95,8 +97,14 @@ impl Told {
         sum.told
     }
 
+    /// Its number, and its node if that is known: `12 of node edge-a`.
+    pub(crate) fn which(&self) -> String {
+        let node = if self.node.is_empty() { String::new() } else { format!(" of node {}", self.node) };
+        format!("{}{node}", self.number)
+    }
+
     /// Who asked, in a few words.
-    pub(super) fn asked_by(&self) -> String {
+    pub(crate) fn asked_by(&self) -> String {
         self.asked.join("; ")
     }
 
@@ -122,7 +130,7 @@ impl Told {
 
 impl Ending {
     /// One or two words.
-    pub(super) const fn word(&self) -> &'static str {
+    pub(crate) const fn word(&self) -> &'static str {
         match self {
             Self::GoesOn => "goes on",
             Self::Drained => "drained",
@@ -133,7 +141,7 @@ impl Ending {
     }
 
     /// How it looks.
-    pub(super) const fn tone(&self) -> Tone {
+    pub(crate) const fn tone(&self) -> Tone {
         match self {
             Self::NotDrained { .. } | Self::Failed { .. } => Tone::Alarm,
             Self::GoesOn | Self::Drained | Self::Withdrawn => Tone::Usual,
@@ -142,18 +150,6 @@ impl Ending {
 }
 
 impl Sum {
-    /// Lets the time until this line pass. Within a boot the machine's own clock counts, which nobody sets.
-    fn pass(&mut self, line: &DrainLine) {
-        if let Some((at, up)) = self.before {
-            let by_wall = line.at.timestamp().duration_since(at.timestamp()).as_millis();
-            let is_boot = matches!(line.event, DrainEvent::Booted { .. });
-            let by_clock = line.up_millis.saturating_sub(up);
-            let passed = if is_boot { u64::try_from(by_wall).unwrap_or(0) } else { by_clock };
-            self.elapsed = self.elapsed.saturating_add(passed);
-        }
-        self.before = Some((line.at, line.up_millis));
-    }
-
     fn add(&mut self, line: &DrainLine) {
         let told = &mut self.told;
         match &line.event {

@@ -6,6 +6,7 @@ use schemas::{
     DeviceActionState, DrainEvent, DrainLine, DrainStatus, GoTime, HeldBy, NOT_DRAINED, Operation, Outcome,
 };
 
+use super::Elapsed;
 use crate::status::times::Clock;
 
 /// Pods that are named of those to which the same happens at the same time.
@@ -101,9 +102,23 @@ fn phase(event: &DrainEvent) -> Option<(Tone, String)> {
     Some((tone, format!("{what}: {reason}{hint}")))
 }
 
+/// A line for a person.
+#[derive(Debug)]
+pub(crate) struct Happened {
+    /// When, by the wall clock.
+    pub(crate) at: GoTime,
+    /// Milliseconds since the drain began.
+    pub(crate) after: u64,
+    /// How it looks.
+    pub(crate) tone: Tone,
+    /// What happened.
+    pub(crate) text: String,
+}
+
 /// The lines of a drain for a person, each with its time. Pods to which the same happens at the same time share a line.
-pub(super) fn story(lines: &[DrainLine], clock: &Clock) -> Vec<(GoTime, Tone, String)> {
+pub(crate) fn story(lines: &[DrainLine], clock: &Clock) -> Vec<Happened> {
     let mut story = Vec::new();
+    let mut passing = Elapsed::default();
     let mut rest = lines;
     while let Some(first) = rest.first() {
         let is_of_look = |line: &&DrainLine| {
@@ -112,11 +127,13 @@ pub(super) fn story(lines: &[DrainLine], clock: &Clock) -> Vec<(GoTime, Tone, St
         let together = rest.iter().take_while(is_of_look).count();
         let (now, later) = rest.split_at_checked(together.max(1)).unwrap_or((rest, &[]));
         rest = later;
+        let after = now.iter().fold(0, |_, line| passing.pass(line));
+        let happened = |(tone, text)| Happened { at: first.at, after, tone, text };
         if together == 0 {
-            story.extend(of(&first.event, clock).map(|(tone, text)| (first.at, tone, text)));
+            story.extend(of(&first.event, clock).map(happened));
         } else {
             let events: Vec<&DrainEvent> = now.iter().map(|line| &line.event).collect();
-            story.extend(pods(&events).into_iter().map(|(tone, text)| (first.at, tone, text)));
+            story.extend(pods(&events).into_iter().map(happened));
         }
     }
     story
@@ -167,7 +184,7 @@ fn pod_text(stage: &str, group: &[&DrainEvent]) -> String {
 }
 
 /// What a stage of pods means.
-pub(super) fn pod_words(stage: &str) -> &str {
+pub(crate) fn pod_words(stage: &str) -> &str {
     match stage {
         "Waiting" => "to leave",
         "Evicting" => "asked to leave",
@@ -184,7 +201,8 @@ pub(super) fn pod_words(stage: &str) -> &str {
     }
 }
 
-fn volume_words(stage: &str) -> &str {
+/// What a stage of a volume means.
+pub(crate) fn volume_words(stage: &str) -> &str {
     match stage {
         "Detaching" => "is being detached",
         "DetachTimedOut" => "was not detached in time",
