@@ -200,8 +200,8 @@ impl Service {
     }
 
     /// Writes what is for people only.
-    pub(crate) async fn finish(self) {
-        self.recorder.finish().await;
+    pub(crate) fn finish(self) -> impl Future<Output = ()> {
+        self.recorder.finish()
     }
 
     /// Notes a turn of the loop. After a suspend, or if the loop stood still for so long that other agents took it for

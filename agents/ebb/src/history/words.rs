@@ -160,27 +160,27 @@ fn pods(events: &[&DrainEvent]) -> Vec<(Tone, String)> {
 
 /// `5 pods blocked: a, b, c and 2 more: budget shop/db: 3 of 3 healthy, needs 3`.
 fn pod_text(stage: &str, group: &[&DrainEvent]) -> String {
-    let names = group.iter().filter_map(|event| match event {
-        DrainEvent::Pod { pod, .. } => Some(pod.as_str()),
-        _ => None,
-    });
-    let named: Vec<&str> = names.take(MOST_NAMED).collect();
+    let named: Vec<&str> = group.iter().filter_map(|event| pod_name(event)).take(MOST_NAMED).collect();
     let more = group.len() - named.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let number = if let [_] = group { "pod".to_owned() } else { format!("{} pods", group.len()) };
-    let mut text = format!("{number} {}: {}{more}", pod_words(stage), named.join(", "));
-    if let Some(DrainEvent::Pod { tries, detail, cause, .. }) = group.first() {
-        // What is said of one pod is not true of the others.
-        if group.len() == 1 && *tries > 1 {
-            text.push_str(&format!(" ({tries} tries)"));
+    let (tries, why) = match group {
+        [DrainEvent::Pod { tries, detail, cause, .. }] => {
+            let tries = if *tries > 1 { format!(" ({tries} tries)") } else { String::new() };
+            let detail = detail.strip_prefix("still terminating, ").unwrap_or(detail);
+            (tries, if cause.is_empty() { detail } else { cause.as_str() })
         }
-        let detail = detail.strip_prefix("still terminating, ").unwrap_or(detail);
-        let why = if cause.is_empty() && group.len() == 1 { detail } else { cause };
-        if !why.is_empty() {
-            text.push_str(&format!(": {why}"));
-        }
-    }
-    text
+        // Tries and answers of one pod are not those of the others.
+        [DrainEvent::Pod { cause, .. }, ..] => (String::new(), cause.as_str()),
+        _ => (String::new(), ""),
+    };
+    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+    format!("{number} {}: {}{more}{tries}{why}", pod_words(stage), named.join(", "))
+}
+
+fn pod_name(event: &DrainEvent) -> Option<&str> {
+    let DrainEvent::Pod { pod, .. } = event else { return None };
+    Some(pod)
 }
 
 /// What a stage of pods means.

@@ -89,7 +89,9 @@ impl Known {
     /// What the lines of an earlier process say.
     pub(super) fn of(lines: &[DrainLine]) -> Self {
         let mut known = Self::default();
-        lines.iter().for_each(|line| known.apply(line));
+        for line in lines {
+            known.apply(line);
+        }
         known.is_resumed = true;
         known
     }

@@ -178,11 +178,17 @@ async fn a_drain_is_written_down_over_the_boot_until_the_node_is_back() {
         let files = runtime::drain_history::list(&folder).unwrap();
         assert!(files.len() <= 1, "{files:?}");
         let lines = files.first().map(|file| runtime::drain_history::read(&folder, file).unwrap());
-        let name = |line: &DrainLine| match &line.event {
-            DrainEvent::Pod { stage, .. } => format!("Pod{stage}"),
-            DrainEvent::Phase { phase, .. } => phase.clone(),
-            DrainEvent::Node { cordoned, .. } => format!("Node{cordoned}"),
-            other => format!("{other:?}").split([' ', '{']).next().unwrap().to_owned(),
+        let name = |line: &DrainLine| {
+            if let DrainEvent::Pod { stage, .. } = &line.event {
+                return format!("Pod{stage}");
+            }
+            if let DrainEvent::Phase { phase, .. } = &line.event {
+                return phase.clone();
+            }
+            if let DrainEvent::Node { cordoned, .. } = &line.event {
+                return format!("Node{cordoned}");
+            }
+            format!("{:?}", line.event).split([' ', '{']).next().unwrap().to_owned()
         };
         lines.unwrap_or_default().iter().map(name).collect::<Vec<_>>()
     };
