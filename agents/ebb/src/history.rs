@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
     }
     if arguments.place.json {
         screen::json(&all)?;
-    } else if all.is_empty() {
+    } else if files.is_empty() {
         screen::line("no drain has been recorded on this device yet");
     } else {
         screen::lines(table(&all, &clock, screen::size().1));

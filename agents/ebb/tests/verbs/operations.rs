@@ -1,6 +1,7 @@
 //! `ebb reboot`, `ebb shutdown`, `ebb poweroff` with a real device-op. There is no zedkube, so every command is held
 //! back for 10 minutes.
 
+use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 
 use anyhow::{Context, Result};
@@ -8,7 +9,7 @@ use nix::sys::signal::Signal;
 use pubsub::AgentLock;
 use runtime::peers;
 use schemas::{
-    CommandFreeze, CommandState, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus,
+    AuditLine, CommandFreeze, CommandState, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus,
     DeviceOpsCmd, Member, NodeDrainReport, Operation, Source, agent, parse,
 };
 use serde_json::json;
@@ -332,6 +333,18 @@ async fn a_freeze_holds_all_but_an_operators_now() -> Result<()> {
     );
     device.json(&["unfreeze"]).await?;
     assert_eq!(device.record::<CommandFreeze>(agent::EBB), None);
+    // Each deed is written down, and nothing that was refused.
+    let audit = fs::read_to_string(device.path("/persist/ebb/audit/00000001.jsonl"))?;
+    let lines = audit.lines().map(serde_json::from_str::<AuditLine>).collect::<Result<Vec<_>, _>>()?;
+    let deeds = [
+        "CommandFreeze: commands are frozen until",
+        "DeviceOpsCmd: reboot 1",
+        "DeviceOpsCmd: reboot 2",
+        "CommandFreeze: taken off",
+    ];
+    assert_eq!(lines.len(), deeds.len(), "{lines:#?}");
+    assert!(lines.iter().zip(deeds).all(|(line, deed)| line.text.starts_with(deed)), "{lines:#?}");
+    assert_eq!(lines[0].reason, "stocktaking");
     Ok(())
 }
 
