@@ -176,7 +176,8 @@ pub enum DrainEvent {
         /// How it came to an end.
         why: String,
     },
-    /// The file has reached its limit: lines about pods and volumes are left out from here on.
+    /// Lines are left out from here on: the file has reached its limit, above all because of pods and volumes, or the disk has
+    /// taken nothing for too long.
     LeftOut,
     /// An event of a newer ebb.
     #[serde(other)]

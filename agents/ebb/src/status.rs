@@ -149,9 +149,7 @@ impl StatusView {
         seen.refused = refused;
         seen
     }
-}
 
-impl StatusView {
     /// Reads what is kept of other drains.
     fn look_back(&mut self, root: &Root, refused: &mut Vec<String>) {
         let present = self.report.as_ref().filter(|report| report.phase != "Idle");

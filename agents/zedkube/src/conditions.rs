@@ -16,7 +16,8 @@ use session::{Phase, State};
 use crate::link::Link;
 use crate::newest::{Newest, Value};
 
-/// Shortest time between two writes that tell the same state, in other words or once more.
+/// Shortest time between two writes of the conditions for the same state: with other words, or because somebody has overwritten
+/// them.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Troubles that a condition names: it has 1 KiB.
@@ -26,7 +27,7 @@ const MOST_BLOCKERS: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Conditions {
     task: Newest<Written>,
-    /// What was written last, and when.
+    /// What the task was given last, and when.
     last: Option<(Written, Moment)>,
 }
 

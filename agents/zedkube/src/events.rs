@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cluster::ApiFailure;
 use cluster::events::{About, Happening, tell};
-use cluster::node_conditions::{DrainSaid, DrainState};
+use cluster::node_conditions::{DrainSaid, DrainState, FAILED, NOT_DRAINED};
 use drain::Moment;
 use schemas::{Agent, NodeDrainReport, agent};
 use tokio::sync::mpsc;
@@ -17,7 +17,7 @@ use crate::link::Link;
 /// Shortest time between two Events with the same reason about the same object.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// What still is so is told again after this time: the API server forgets an Event after an hour.
+/// An Event about something that lasts is sent again after this time: the API server forgets an Event after an hour.
 const RENEWAL: Duration = Duration::from_mins(10);
 
 /// What holds a drain up is told when something has done so for this long: most refusals are over at once.
@@ -120,19 +120,21 @@ impl Events {
         now: Moment,
     ) -> Vec<Fact> {
         let goes_on = said.is_some_and(|said| said.state == DrainState::InProgress);
+        let names = report.pods.iter().filter(|_| !report.blocked.is_empty());
+        let uids: BTreeMap<_, _> =
+            names.map(|pod| ((pod.namespace.as_str(), pod.name.as_str()), pod.uid.as_str())).collect();
         let mut held = BTreeMap::new();
         let mut facts = Vec::new();
         for blocked in report.blocked.iter().filter(|_| goes_on) {
             let Some((namespace, name)) = blocked.pod.split_once('/') else { continue };
-            let line = report.pods.iter().find(|pod| pod.namespace == namespace && pod.name == name);
-            let Some(line) = line else { continue };
-            let since = self.held.get(&line.uid).copied().unwrap_or(now);
-            held.insert(line.uid.clone(), since);
+            let Some(uid) = uids.get(&(namespace, name)).copied() else { continue };
+            let since = self.held.get(uid).copied().unwrap_or(now);
+            held.insert(uid.to_owned(), since);
             if since + POD_HOLDS <= now && facts.len() < MOST_PODS {
                 let about = About::Pod {
                     namespace: namespace.to_owned(),
                     name: name.to_owned(),
-                    uid: line.uid.clone(),
+                    uid: uid.to_owned(),
                 };
                 let message = format!(
                     "node {node} is being drained, and this pod does not leave: {}: {}",
@@ -203,8 +205,8 @@ fn of_node(before: Option<&DrainSaid>, said: Option<&DrainSaid>, report: &NodeDr
             Fact::of_node("Draining", false, &text)
         }
         (DrainState::Drained, _) => Fact::of_node("Drained", false, reason),
-        (DrainState::Neither, "DrainFailed") => Fact::of_node("DrainFailed", true, reason),
-        (DrainState::Neither, "NotDrained") => Fact::of_node("Undrained", true, said.text()),
+        (DrainState::Neither, FAILED) => Fact::of_node("DrainFailed", true, reason),
+        (DrainState::Neither, NOT_DRAINED) => Fact::of_node("Undrained", true, said.text()),
         (DrainState::Neither, _) => return None,
     })
 }

@@ -59,7 +59,7 @@ impl<T: Value> Newest<T> {
         self.wanted.borrow().clone()
     }
 
-    /// Has what is given from now on, in a test without a cluster.
+    /// For a test without a cluster: the receiver has each value that is given, and nothing is written.
     #[cfg(test)]
     pub(crate) fn unwritten() -> (Self, watch::Receiver<Option<T>>) {
         let (wanted, given) = watch::channel(None);
@@ -68,9 +68,10 @@ impl<T: Value> Newest<T> {
     }
 }
 
-/// Writes the newest value until the server takes it, or until nothing is wanted any more. A newer value does not wait for
-/// the end of a pause, except if the server refuses writes; nor for the end of a write, which may take long, if it says
-/// something else.
+/// Writes the newest value until the server takes it, or until nothing is wanted any more.
+///
+/// A newer value ends the pause after a failed write; only after a write that the server has refused the pause stays. A newer value
+/// that tells something else ends a write that goes on, too: that may take long.
 async fn write<T: Value>(link: Link, mut wanted: watch::Receiver<Option<T>>) {
     while wanted.changed().await.is_ok() {
         let mut failures = 0;
@@ -96,8 +97,6 @@ async fn write<T: Value>(link: Link, mut wanted: watch::Receiver<Option<T>>) {
                 () = tokio::time::sleep(pause) => {}
                 is_open = wanted.changed() => if is_open.is_err() { return },
             }
-            // What has changed is read again above.
-            wanted.mark_changed();
         }
     }
 }

@@ -27,8 +27,8 @@ use known::Known;
 /// Longest time before a line is on disk; a change of the status is written at once.
 const BATCH: Duration = Duration::from_secs(5);
 
-/// Looks that wait for the recorder. With more of them, because the disk hangs, the newest are dropped; a later look has
-/// what has changed since.
+/// Looks that wait for the recorder's task. If there are more, because the disk hangs, the newest are dropped: a later look
+/// shows what has changed since.
 const QUEUE: usize = 16;
 
 /// Most bytes that wait for the disk.
@@ -40,7 +40,8 @@ const ROOM_FOR_STATUS: u64 = 256 * 1024;
 /// A file that has only this much room left is full.
 const LAST_ROOM: u64 = 16 * 1024;
 
-/// After the uncordon the node controller needs a moment to take its taint away.
+/// After the uncordon the node controller needs a moment to take its taint away: so long the Node may still show that it takes
+/// no pods.
 const LATE_TAINT: Duration = Duration::from_secs(20);
 
 /// At a stop the last lines are written, if the disk needs no longer.
@@ -160,6 +161,7 @@ fn troubles(attempt: &drain::state::Attempt, now: Moment) -> BTreeMap<String, St
 #[derive(Debug)]
 struct Waiting {
     file: DrainFile,
+    /// The file does not exist yet, so the oldest drains have to make room for it.
     is_new: bool,
     lines: Vec<u8>,
 }
@@ -172,10 +174,10 @@ struct Recording {
     /// The last drain, which may be over.
     last: Option<DrainFile>,
     known: Known,
-    /// Bytes of the file, with what waits.
+    /// Bytes of the file, and of its lines that wait for the disk.
     bytes: u64,
     waiting: VecDeque<Waiting>,
-    /// When the oldest line is to be on disk.
+    /// When what waits is written; `None` if nothing waits.
     write_at: Option<Instant>,
     failures: u32,
 }
@@ -256,6 +258,7 @@ impl Recording {
         let is_urgent = is_urgent(&event);
         let line = DrainLine { at: look.at, up_millis: look.up.0, event };
         let was_cut = self.known.is_cut();
+        // What has no room counts as written, so that it does not come up at each look.
         self.known.apply(&line);
         let is_detail = matches!(line.event, DrainEvent::Pod { .. } | DrainEvent::Volume { .. });
         let reserved = if is_detail { ROOM_FOR_STATUS } else { LAST_ROOM };
@@ -264,9 +267,12 @@ impl Recording {
         let line = match (has_room, was_cut) {
             (true, _) => line,
             (false, true) => return,
-            (false, false) => DrainLine { event: DrainEvent::LeftOut, ..line },
+            (false, false) => {
+                let cut = DrainLine { event: DrainEvent::LeftOut, ..line };
+                self.known.apply(&cut);
+                cut
+            }
         };
-        self.known.apply(&line);
         let bytes = line.to_line();
         let is_new = self.bytes == 0;
         self.bytes += size(&bytes);
@@ -317,7 +323,7 @@ fn write_down(folder: &Path, waiting: &mut VecDeque<Waiting>) -> Result<(), Stri
     Ok(())
 }
 
-/// The device may go down soon, so the line is written at once.
+/// Such a line is written at once: the device may go down soon after it.
 fn is_urgent(event: &DrainEvent) -> bool {
     match event {
         DrainEvent::Began { .. }

@@ -54,9 +54,9 @@ pub(crate) struct Service {
     /// When the commands of the cluster are looked at again.
     command_at: Moment,
     conditions: Conditions,
-    /// What they have to say, by the last report.
+    /// What the conditions have to say, by the last report.
     said: Option<DrainSaid>,
-    /// When they are looked at again.
+    /// When the conditions are looked at again.
     say_at: Moment,
     events: Events,
     recorder: Recorder,

@@ -8,7 +8,7 @@ mod holders;
 
 use std::time::Duration;
 
-pub use blockers::{Blocker, blockers};
+pub use blockers::{Blocker, blockers, without_numbers};
 
 use crate::attempt::Attempt;
 use crate::budget::guarding;

@@ -71,13 +71,14 @@ pub(crate) struct Told {
 #[derive(Default)]
 struct Sum {
     told: Told,
-    /// Since the first line.
+    /// Milliseconds from the first line to the present one.
     elapsed: u64,
     passing: Elapsed,
     /// By UID: has it left?
     pods: BTreeMap<String, bool>,
     /// The answer that lets the device go down undrained, although the drain goes on for somebody else.
     let_go: Option<(Outcome, String)>,
+    /// When the way back began, in milliseconds since the first line.
     returns_since: Option<u64>,
 }
 
@@ -91,8 +92,7 @@ impl Told {
             sum.elapsed = sum.passing.pass(line);
             sum.add(line);
         }
-        let stay = |gone: &&bool| **gone;
-        sum.told.pods_gone = sum.pods.values().filter(stay).count();
+        sum.told.pods_gone = sum.pods.values().filter(|is_gone| **is_gone).count();
         sum.told.pods = sum.pods.len();
         sum.told
     }

@@ -1,5 +1,6 @@
 //! The lines of a drain in plain words.
 
+use drain::diagnosis::without_numbers;
 use kubectl_ebb::screen::Tone;
 use schemas::agent::shown_asker;
 use schemas::{
@@ -67,7 +68,8 @@ pub(super) fn of(event: &DrainEvent, clock: &Clock) -> Option<(Tone, String)> {
         DrainEvent::Ended { why } => usual(why.clone()),
         DrainEvent::LeftOut => Some((
             Tone::Warning,
-            "the file of this drain is full: pods and volumes are left out from here on".to_owned(),
+            "the file of this drain is full, or the disk took no more: lines are left out from here on"
+                .to_owned(),
         )),
         DrainEvent::Unknown => None,
     }
@@ -144,7 +146,7 @@ fn pods(events: &[&DrainEvent]) -> Vec<(Tone, String)> {
     let mut groups: Vec<(&str, String, Vec<&DrainEvent>)> = Vec::new();
     for event in events {
         let DrainEvent::Pod { stage, cause, .. } = event else { continue };
-        let sign: String = cause.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+        let sign = without_numbers(cause);
         match groups.iter_mut().find(|(known, of, _)| *known == stage && *of == sign) {
             Some((.., group)) => group.push(event),
             None => groups.push((stage, sign, vec![event])),

@@ -1,9 +1,10 @@
-//! What is written down already, so that only changes are.
+//! What the file of a drain says already: only what has changed since is written down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use drain::Moment;
+use drain::diagnosis::without_numbers;
 use schemas::{
     DeviceActionState, DrainEvent, DrainLine, DrainRequester, DrainStatus, HeldBy, NodeDrainReport, Outcome,
     PodLine, RequestLine, SCHEMA_VERSION,
@@ -42,6 +43,7 @@ pub(super) struct Known {
     /// It was read from the file of an earlier process.
     is_resumed: bool,
     requests: BTreeMap<String, Request>,
+    /// The last phase, its reason, and when that was written.
     phase: Option<(Core, String, Moment)>,
     attempt: u32,
     attempts_ended: u32,
@@ -52,6 +54,7 @@ pub(super) struct Known {
     is_away: bool,
     /// Ready, and cordoned.
     node: Option<(bool, bool)>,
+    /// This node has a slot; who else has one.
     slot: (bool, Vec<String>),
     operation: Option<DrainEvent>,
     end: End,
@@ -67,15 +70,19 @@ enum End {
     Ended,
 }
 
+/// A request for the drain, and what it was told last.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
+    /// For whom, its context, and whether it is kept over boots.
     asks: (DrainRequester, String, bool),
+    /// The answer, why, and the person who forced it.
     answer: (DrainStatus, Option<Outcome>, String),
 }
 
-/// What makes a phase another one.
+/// Phase, status, requester, outcome, and what holds the drain up: if one of them changes, that is news at once.
 type Core = (String, DrainStatus, DrainRequester, Option<Outcome>, Option<HeldBy>);
 
+/// A pod, as the last line about it says.
 #[derive(Debug)]
 struct Pod {
     name: String,
@@ -106,7 +113,7 @@ impl Known {
         self.end == End::Cut
     }
 
-    /// Takes a line over.
+    /// Takes over what a line says.
     pub(super) fn apply(&mut self, line: &DrainLine) {
         let at = Moment(line.up_millis);
         match line.event.clone() {
@@ -263,7 +270,7 @@ impl Known {
         let mut events = Vec::new();
         for pod in pods.iter().filter(leaves) {
             let name = format!("{}/{}", pod.namespace, pod.name);
-            let trouble = look.troubles.get(&pod.uid).filter(|_| pod.stage != "Gone");
+            let trouble = look.troubles.get(&pod.uid);
             let cause = short(trouble.map(String::as_str).unwrap_or_default());
             let known = self.pods.get(&pod.uid);
             // A pod that is refused and tried again is still refused.
@@ -271,7 +278,7 @@ impl Known {
             let before = known.filter(|_| is_next).map(|known| known.stage.clone());
             let stage = before.unwrap_or_else(|| pod.stage.clone());
             let is_told = known.is_some_and(|known| {
-                let is_same = without_digits(&known.cause) == without_digits(&cause);
+                let is_same = without_numbers(&known.cause) == without_numbers(&cause);
                 known.stage == stage && (is_same || look.up < known.at + OTHER_WORDS)
             });
             if !is_told {
@@ -323,7 +330,7 @@ impl Known {
         let reason = short(&report.reason);
         let is_told = self.phase.as_ref().is_some_and(|(known, why, at)| {
             let is_quiet =
-                without_digits(why) == without_digits(&reason) || look.up < *at + OTHER_WORDS_OF_PHASE;
+                without_numbers(why) == without_numbers(&reason) || look.up < *at + OTHER_WORDS_OF_PHASE;
             *known == core && is_quiet
         });
         let (phase, .., outcome, held_by) = core;
@@ -383,8 +390,4 @@ fn end(report: &NodeDrainReport) -> String {
 
 fn short(text: &str) -> String {
     one_line(text, LONGEST_TEXT)
-}
-
-fn without_digits(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }

@@ -19,8 +19,7 @@ pub fn blockers(blocked: &[Blocked]) -> Vec<Blocker> {
     let mut all: Vec<(String, Blocker)> = Vec::new();
     for one in blocked {
         let (what, hint) = (one.trouble(), &one.hint);
-        // Pods that are stuck for different times have the same trouble.
-        let sign = what.chars().filter(|letter| !letter.is_ascii_digit()).collect::<String>();
+        let sign = without_numbers(&what);
         match all.iter_mut().find(|(known, blocker)| *known == sign && blocker.hint == *hint) {
             Some((_, blocker)) => blocker.pods.push(one.pod.clone()),
             None => all.push((sign, Blocker { what, hint: hint.clone(), pods: vec![one.pod.clone()] })),
@@ -28,6 +27,12 @@ pub fn blockers(blocked: &[Blocked]) -> Vec<Blocker> {
     }
     all.sort_by_key(|(_, blocker)| std::cmp::Reverse(blocker.pods.len()));
     all.into_iter().map(|(_, blocker)| blocker).collect()
+}
+
+/// A trouble without its numbers. It tells whether two troubles are the same: pods that are stuck for different times have
+/// the same one, and so has a pod whose budget counts other pods than before.
+pub fn without_numbers(trouble: &str) -> String {
+    trouble.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
 impl Blocked {

@@ -22,9 +22,7 @@ struct Bench {
 impl Bench {
     fn start(fleet: Fleet) -> Result<Self> {
         let node = fleet.nodes().swap_remove(0);
-        let mut command = fleet.plane.kubectl();
-        let watch =
-            Command::start(command.args(["get", "node", &node, "-w", "-o", SHOWN]), fleet.path("shown"))?;
+        let watch = fleet.watch_node(&node, SHOWN)?;
         Ok(Self { fleet, node, watch })
     }
 

@@ -116,6 +116,11 @@ impl Fleet {
         Ok(())
     }
 
+    /// Starts `kubectl get node -w`, which shows each version of this Node in this form.
+    pub(crate) fn watch_node(&self, node: &str, form: &str) -> Result<Command> {
+        Command::start(self.plane.kubectl().args(["get", "node", node, "-w", "-o", form]), self.path("shown"))
+    }
+
     pub(crate) fn nodes(&self) -> Vec<String> {
         self.pool.nodes.clone()
     }

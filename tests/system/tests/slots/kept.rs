@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use schemas::DrainStatus;
 
 use crate::PROGRAM;
-use crate::fleet::{Command, Fleet};
+use crate::fleet::Fleet;
 
 /// Shows whether the node takes pods, in each version of it.
 const CORDONED: &str = r#"jsonpath={.spec.unschedulable}{"\n"}"#;
@@ -36,9 +36,7 @@ fn a_kept_node_takes_no_pods_over_a_boot_and_holds_up_no_other() -> Result<()> {
     let node = fleet.nodes().swap_remove(0);
     ebb(&fleet, 0, &["request", "--keep", "--reason", "fan swap"])?;
     until_set_aside(&mut fleet, "the node is drained")?;
-    let mut watch = fleet.plane.kubectl();
-    let watch =
-        Command::start(watch.args(["get", "node", &node, "-w", "-o", CORDONED]), fleet.path("shown"))?;
+    let watch = fleet.watch_node(&node, CORDONED)?;
 
     let other = fleet.nodes().swap_remove(1);
     assert!(fleet.plugin().args(["reboot", &other]).spawn()?.wait()?.success());
