@@ -165,7 +165,7 @@ impl ProceedReason {
         }
     }
 
-    const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::NotAMember => "this device is in no cluster",
             Self::Disabled => "an operator switched drains off",

@@ -1,11 +1,11 @@
 //! The topics whose types are here, by name.
 
 use crate::{
-    ActionRecord, AuditLine, BaseOsConfig, BaseOsHold, BaseOsStatus, CancelCommand, CommandFreeze,
-    ConfigItemValueMap, ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus, DeviceOpsCmd,
-    DrainOverride, EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership, NodeAgentStatus,
-    NodeDrainReport, NodeDrainRequest, NodeDrainStatus, OwnCordon, ParseError, PassGate, SentinelRecord,
-    SentinelStatus, Topic, UncommandedNode, ZedAgentStatus, parse, to_bytes,
+    ActionRecord, AuditLine, BaseOsConfig, BaseOsHold, BaseOsStatus, BootTotals, CancelCommand,
+    CommandFreeze, ConfigItemValueMap, ContentTreeStatus, DeviceAction, DeviceLine, DeviceOpStatus,
+    DeviceOpsCmd, DrainOverride, DrainTotals, EdgeNodeClusterConfig, EdgeNodeInfo, KnownHolders, Membership,
+    NodeAgentStatus, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, OwnCordon, ParseError, PassGate,
+    SentinelRecord, SentinelStatus, Topic, UncommandedNode, ZedAgentStatus, parse, to_bytes,
 };
 
 /// Reads an item as its type does, and writes it as its agent would.
@@ -33,12 +33,13 @@ impl Known {
 
 /// All types that `schemas` exports as topics, in the order of their names. The only list of them: the
 /// JSON Schemas, the samples and the fuzz targets follow it.
-pub(crate) const KNOWN: [Known; 28] = [
+pub(crate) const KNOWN: [Known; 30] = [
     Known::of::<ActionRecord>(),
     Known::of::<AuditLine>(),
     Known::of::<BaseOsConfig>(),
     Known::of::<BaseOsHold>(),
     Known::of::<BaseOsStatus>(),
+    Known::of::<BootTotals>(),
     Known::of::<CancelCommand>(),
     Known::of::<CommandFreeze>(),
     Known::of::<ConfigItemValueMap>(),
@@ -48,6 +49,7 @@ pub(crate) const KNOWN: [Known; 28] = [
     Known::of::<DeviceOpStatus>(),
     Known::of::<DeviceOpsCmd>(),
     Known::of::<DrainOverride>(),
+    Known::of::<DrainTotals>(),
     Known::of::<EdgeNodeClusterConfig>(),
     Known::of::<EdgeNodeInfo>(),
     Known::of::<KnownHolders>(),

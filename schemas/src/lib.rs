@@ -30,6 +30,8 @@ mod report;
 mod report_bounds;
 mod sentinel;
 mod topic;
+mod totals;
+mod undrained;
 mod window;
 mod write;
 
@@ -75,6 +77,8 @@ pub use report::{
 pub use report_bounds::MAX_REPORT_BYTES;
 pub use sentinel::{SentinelRecord, SentinelState, SentinelStatus};
 pub use topic::Topic;
+pub use totals::{BootTotals, DrainTotals, one_more};
+pub use undrained::{HOLD_TIMEOUT, UndrainedCause, WENT_PAST_EBB};
 pub use window::{WindowState, WindowStatus};
 pub use write::to_bytes;
 

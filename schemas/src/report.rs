@@ -1,6 +1,8 @@
 //! zedkube's report: everything about a drain that EVE's status of two fields cannot say. Why, since when, which pods,
 //! what to do.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +46,18 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// All outcomes.
+    pub const ALL: [Self; 8] = [
+        Self::Drained,
+        Self::ApiUnreachable,
+        Self::NoSchedulablePeer,
+        Self::Forced,
+        Self::CordonFailed,
+        Self::DrainFailed,
+        Self::Cancelled,
+        Self::NodeGone,
+    ];
+
     /// True if the node may go down: it is drained, or a policy or an operator allows it undrained.
     pub const fn may_go_down(self) -> bool {
         match self {
@@ -90,6 +104,26 @@ pub enum HeldBy {
     Call,
 }
 
+impl HeldBy {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::ApiServer,
+        Self::Kubeconfig,
+        Self::Rights,
+        Self::Identity,
+        Self::OtherCluster,
+        Self::Health,
+        Self::Slot,
+        Self::SlotTable,
+        Self::Peers,
+        Self::Cordon,
+        Self::Pods,
+        Self::Volumes,
+        Self::Record,
+        Self::Call,
+    ];
+}
+
 /// One trouble that keeps pods on the node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
@@ -98,6 +132,8 @@ pub struct Blocker {
     pub what: String,
     /// What a person can do; empty if nothing is known.
     pub hint: String,
+    /// Kind of the trouble: Budget, TwoBudgets, Webhook, Recreated, Finalizers, Kubelet, Policy, Other.
+    pub by: String,
     /// Number of pods that it keeps.
     pub pods: u32,
     /// Some of these pods, as `namespace/name`; at most 3.
@@ -164,6 +200,8 @@ pub struct NodeDrainReport {
     pub pods: Vec<PodLine>,
     /// The troubles that keep pods here, the one with the most pods first; at most 16.
     pub blockers: Vec<Blocker>,
+    /// What the API server has answered to evictions and deletions since zedkube was started: number by kind.
+    pub eviction_answers: BTreeMap<String, u64>,
     /// Reasons why pods do not leave, one entry for each pod.
     pub blocked: Vec<Blocked>,
     /// Volumes that the drain waits for.
@@ -423,6 +461,13 @@ pub struct PreflightProblem {
     pub text: String,
     /// Hint for a person.
     pub hint: String,
+}
+
+impl PreflightProblem {
+    /// True if a drain would fail with it. Others are only worth a look.
+    pub fn stops_a_drain(&self) -> bool {
+        matches!(self.what.as_str(), "API" | "Identity" | "Rights" | "Slots" | "Budgets" | "Means")
+    }
 }
 
 /// Number of entries of each list that were left out.

@@ -17,7 +17,8 @@ use runtime::requester::new_request;
 use runtime::settings::Command;
 use runtime::{AgentFlags, boot, clock, error_chain, peers, program};
 use schemas::{
-    Agent, DrainStatus, GoTime, Member, NOT_DRAINED, NodeDrainReport, NodeDrainRequest, Outcome, agent,
+    Agent, DrainStatus, GoTime, HOLD_TIMEOUT, Member, NOT_DRAINED, NodeDrainReport, NodeDrainRequest,
+    Outcome, agent,
 };
 use text::one_line;
 
@@ -99,7 +100,7 @@ async fn hold(root: &Root, limit: Duration) -> anyhow::Result<ExitCode> {
             Verdict::Pass(why) => return Ok(drain.goes_on(&why, ExitCode::SUCCESS)),
             Verdict::Undrained(why) => return Ok(drain.goes_on_undrained(&why)),
             Verdict::Wait { why, .. } if until <= now => {
-                let over = format!("hold.timeout ({} s) is over: {why}", limit.as_secs());
+                let over = format!("{HOLD_TIMEOUT} ({} s) is over: {why}", limit.as_secs());
                 return Ok(drain.goes_on_undrained(&over));
             }
             Verdict::Wait { why, is_failed } if is_tick => {
@@ -203,8 +204,9 @@ fn judge(
     }
     match (line.answer, line.outcome) {
         (DrainStatus::Complete, Some(Outcome::Drained)) => Verdict::Pass(reason),
-        (DrainStatus::Complete, _) => {
-            Verdict::Pass(format!("{NOT_DRAINED}, as settings or an operator allow: {reason}"))
+        (DrainStatus::Complete, outcome) => {
+            let outcome = outcome.map_or_else(String::new, |outcome| format!(" ({outcome:?})"));
+            Verdict::Pass(format!("{NOT_DRAINED}, as settings or an operator allow{outcome}: {reason}"))
         }
         _ => Verdict::wait(hung.map_or_else(
             || format!("{}: {reason}", report.phase),
@@ -322,7 +324,7 @@ mod tests {
         let pass = |why: &str| Verdict::Pass(why.to_owned());
         let asked = "zedkube is asked for a drain";
         let nobody = "this machine is in no cluster, and there is nothing to drain";
-        let allowed = "NOT DRAINED, as settings or an operator allow: 2 pods";
+        let allowed = "NOT DRAINED, as settings or an operator allow (Forced): 2 pods";
         for (report, verdict) in [
             (None, wait("zedkube has reported nothing yet")),
             (Some(says(Member::Unknown, vec![])), wait(asked)),

@@ -3,10 +3,10 @@
 //! The file has no backup, because an older record is about another command. nodeagent also runs where the file
 //! cannot be written.
 
-use pubsub::store::{create_folder, remove_durably, write_durably};
-use pubsub::{Backup, Persistence, Root, StoreError, TopicKey};
-use runtime::{clock, error_chain, read_or_none};
-use schemas::{ActionRecord, agent, to_bytes};
+use pubsub::store::remove_durably;
+use pubsub::{Persistence, Root, StoreError, TopicKey};
+use runtime::{clock, error_chain, read_or_none, write_persistent};
+use schemas::{ActionRecord, agent};
 
 use crate::facts::DurableRecord;
 
@@ -35,10 +35,7 @@ impl RecordFile {
 
     /// Writes the record. The next snapshot shows whether the write failed.
     pub(crate) fn write(&mut self, record: &ActionRecord) {
-        let folder = self.root.folder::<ActionRecord>(agent::NODEAGENT, Persistence::Persistent);
-        let name = TopicKey::global().file_name();
-        let written = create_folder(&folder)
-            .and_then(|()| write_durably(&folder, &name, &to_bytes(record), Backup::None));
+        let written = write_persistent(&self.root, agent::NODEAGENT, record);
         if written.is_ok() {
             self.kept_until = None;
         }

@@ -24,9 +24,6 @@ const COUNTER: &str = "restartcounter";
 const MAX_BYTES: u64 = 64 * 1024;
 /// Limit in bytes for the reason that is published.
 const MAX_SHOWN: usize = 1024;
-/// The reason that is published if the boot before has written none.
-pub(crate) const NO_REASON: &str = "went down past ebb, without a drain: a power cut, a crash, `reboot -f`, or a shutdown that \
-                                    ebb-hold.service did not hold";
 
 /// The files that the last boot left behind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,16 +8,16 @@ use runtime::agent_state::{is_running, zedkube_seen};
 use runtime::clock::Moment;
 use runtime::machine::{EffectError, OpenError, Shell};
 use runtime::requester::standing_pass;
-use runtime::{AgentContext, SettingsWatch, Task, error_chain, program, read_or_none};
+use runtime::{AgentContext, SettingsWatch, Task, error_chain, program, read_or_none, write_persistent};
 use schemas::{
-    BaseOsHold, BaseOsHoldState, BaseOsStatus, BootReason, DeviceAction, DeviceActionState, DeviceOpStatus,
-    NOT_DRAINED, NodeAgentStatus, NodeDrainReport, NodeDrainStatus, Operation, SCHEMA_VERSION, Topic,
-    ZedAgentStatus, agent,
+    BaseOsHold, BaseOsHoldState, BaseOsStatus, BootReason, BootTotals, DeviceAction, DeviceActionState,
+    DeviceOpStatus, NOT_DRAINED, NodeAgentStatus, NodeDrainReport, NodeDrainStatus, Operation,
+    SCHEMA_VERSION, Topic, UndrainedCause, WENT_PAST_EBB, ZedAgentStatus, agent,
 };
 use tokio::sync::mpsc;
 
 use crate::action_record::RecordFile;
-use crate::boot_reason::{self, NO_REASON};
+use crate::boot_reason;
 use crate::current_command::{Alive, Command, OtherAgents, current_command, is_released};
 use crate::device::{Means, means};
 use crate::effect::Effect;
@@ -260,6 +260,7 @@ impl NodeagentShell {
         if let Err(error) = boot_reason::count(self.context.root(), boots_before) {
             tracing::warn!("{}; this boot is not counted", error_chain(&error));
         }
+        self.count_undrained();
         Ok(())
     }
 
@@ -277,12 +278,31 @@ impl NodeagentShell {
         self.status.publish(&key, &status).map(|_| ())
     }
 
+    /// Counts a boot before which the device was not drained, for metrics.
+    fn count_undrained(&self) {
+        let Some(status) = self.status.get(&key_of(agent::NODEAGENT)) else { return };
+        let Some(cause) = UndrainedCause::of(&status.reboot_reason) else { return };
+        let (root, key) = (self.context.root(), TopicKey::global());
+        let mut totals: BootTotals =
+            read_or_none(root, agent::NODEAGENT, Persistence::Persistent, &key).unwrap_or_default();
+        if !totals.count(status.restart_counter, status.reboot_time, cause) {
+            return;
+        }
+        totals.schema_version = SCHEMA_VERSION;
+        if let Err(error) = write_persistent(root, agent::NODEAGENT, &totals) {
+            tracing::warn!(
+                "{}; metrics do not count that this boot was without a drain",
+                error_chain(&error)
+            );
+        }
+    }
+
     fn first_status(&self) -> NodeAgentStatus {
         let root = self.context.root();
         let (left, boots_before) = (boot_reason::read(root), boot_reason::boots_before(root));
         let is_first = boots_before.is_none() && left.reason.is_empty();
         let default = if is_first { BootReason::FIRST } else { BootReason::UNKNOWN };
-        let reason = if left.reason.is_empty() && !is_first { NO_REASON.to_owned() } else { left.reason };
+        let reason = if left.reason.is_empty() && !is_first { WENT_PAST_EBB.to_owned() } else { left.reason };
         if !is_first {
             tracing::info!("RebootReason, why the machine went down before this boot: {reason}");
         }

@@ -144,7 +144,7 @@ fn story(state: &State, report: &NodeDrainReport) -> DrainStory {
     let blockers = report.blockers.iter().take(MOST_BLOCKERS);
     let blockers = blockers.filter(|_| !matches!(state.phase, Phase::Idle | Phase::Complete { .. }));
     let trouble = |blocker: &Blocker| {
-        let Blocker { what, hint, pods, examples } = blocker;
+        let Blocker { what, hint, pods, examples, by: _ } = blocker;
         let examples = examples.join(", ");
         let of_pods = match pods {
             0 => String::new(),
@@ -222,6 +222,7 @@ mod tests {
                 hint: hint.to_owned(),
                 pods: 3,
                 examples: vec!["default/web-1".to_owned()],
+                ..Blocker::default()
             });
             NodeDrainReport {
                 phase: name.to_owned(),

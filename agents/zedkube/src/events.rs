@@ -257,6 +257,7 @@ mod tests {
             hint: "wait".to_owned(),
             pods: blockers,
             examples: vec!["shop/web-1".to_owned()],
+            ..Blocker::default()
         };
         let blocked =
             Blocked { pod: "shop/web-1".to_owned(), cause: "budget web".to_owned(), ..Blocked::default() };

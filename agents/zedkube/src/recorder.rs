@@ -4,18 +4,17 @@
 mod known;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use drain::progress::attempt;
 use drain::{Moment, diagnosis};
-use pubsub::Root;
+use pubsub::{Persistence, Root, TopicKey};
 use runtime::drain_history::{self, DrainFile, MOST_BYTES_OF_ONE};
 use runtime::retry::pause_after;
-use runtime::{clock, error_chain};
+use runtime::{clock, error_chain, read_or_none, write_persistent};
 use schemas::{
-    DeviceAction, DrainEvent, DrainLine, DrainOrder, DrainRequester, GoTime, Member, NodeDrainReport,
-    NodeDrainStatus,
+    DeviceAction, DrainEvent, DrainLine, DrainOrder, DrainRequester, DrainTotals, GoTime, Member,
+    NodeDrainReport, NodeDrainStatus, Outcome, SCHEMA_VERSION, agent,
 };
 use session::{Phase, State};
 use tokio::sync::mpsc;
@@ -82,7 +81,7 @@ impl Recorder {
     /// Starts the task. Has to be called in a tokio runtime; reads and writes nothing in this call.
     pub(crate) fn start(root: &Root) -> Self {
         let (looks, queue) = mpsc::channel(QUEUE);
-        let task = tokio::spawn(record(drain_history::folder(root), queue));
+        let task = tokio::spawn(record(root.clone(), queue));
         Self { looks, task, orders: Vec::new(), was_over: false }
     }
 
@@ -177,14 +176,18 @@ struct Recording {
     /// Bytes of the file, and of its lines that wait for the disk.
     bytes: u64,
     waiting: VecDeque<Waiting>,
+    /// What is counted over all drains.
+    totals: DrainTotals,
+    /// The disk does not have the totals yet.
+    is_uncounted: bool,
     /// When what waits is written; `None` if nothing waits.
     write_at: Option<Instant>,
     failures: u32,
 }
 
 /// Writes down what has changed between two looks, until nobody looks any more.
-async fn record(folder: PathBuf, mut looks: mpsc::Receiver<Box<Look>>) {
-    let from = folder.clone();
+async fn record(root: Root, mut looks: mpsc::Receiver<Box<Look>>) {
+    let from = root.clone();
     let mut recording = spawn_blocking(move || Recording::found(&from)).await.unwrap_or_default();
     loop {
         let looked = match recording.write_at {
@@ -194,25 +197,28 @@ async fn record(folder: PathBuf, mut looks: mpsc::Receiver<Box<Look>>) {
         match looked {
             Some(Some(look)) => recording.look(&look),
             Some(None) => {
-                recording.write(&folder).await;
+                recording.write(&root).await;
                 return;
             }
             None => {}
         }
         if recording.write_at.is_some_and(|at| at <= Instant::now()) {
-            recording.write(&folder).await;
+            recording.write(&root).await;
         }
     }
 }
 
 impl Recording {
     /// What an earlier process has left: a drain that is not over is gone on with.
-    fn found(folder: &Path) -> Self {
+    fn found(root: &Root) -> Self {
+        let folder = &drain_history::folder(root);
+        let totals = read_or_none(root, agent::ZEDKUBE, Persistence::Persistent, &TopicKey::global());
+        let totals: DrainTotals = totals.unwrap_or_default();
         let files = drain_history::list(folder).unwrap_or_else(|refusal| {
             tracing::warn!("the history of earlier drains cannot be read: {refusal}");
             Vec::new()
         });
-        let Some(file) = files.last() else { return Self::default() };
+        let Some(file) = files.last() else { return Self { totals, ..Self::default() } };
         let last = Some(file.clone());
         let lines = drain_history::read(folder, file).unwrap_or_else(|refusal| {
             tracing::warn!("the history of the last drain cannot be read: {refusal}");
@@ -221,7 +227,23 @@ impl Recording {
         let known = Known::of(&lines);
         let bytes = lines.iter().map(|line| size(&line.to_line())).sum();
         let file = (!known.is_ended()).then(|| file.clone());
-        Self { file, last, known, bytes, ..Self::default() }
+        let mut recording = Self { file, last, known, bytes, totals, ..Self::default() };
+        // The earlier process may have been killed between the line and the count.
+        recording.count(None);
+        recording
+    }
+
+    /// Counts the outcome of the last drain, if it is not counted already.
+    fn count(&mut self, reported: Option<Outcome>) {
+        let Some(last) = &self.last else { return };
+        let outcome = self.known.outcome().or_else(|| Some((reported?, None)));
+        if let Some((outcome, took)) = outcome
+            && self.totals.count(&last.drain_id, outcome, took)
+        {
+            self.totals.schema_version = SCHEMA_VERSION;
+            self.is_uncounted = true;
+            self.write_in(Duration::ZERO);
+        }
     }
 
     /// Notes what has changed since the last look.
@@ -247,6 +269,7 @@ impl Recording {
         for event in self.known.changes(look) {
             self.add(look, event);
         }
+        self.count(look.report.outcome);
         if self.known.is_ended() {
             self.file = None;
         }
@@ -280,23 +303,29 @@ impl Recording {
             Some(last) => last.lines.extend(bytes),
             None => self.waiting.push_back(Waiting { file: file.clone(), is_new, lines: bytes }),
         }
-        // After a failure its pause counts.
+        self.write_in(if is_urgent { Duration::ZERO } else { BATCH });
+    }
+
+    /// Writes after this time at the latest; after a failure its pause counts.
+    fn write_in(&mut self, pause: Duration) {
         if self.failures == 0 {
-            let at = Instant::now() + if is_urgent { Duration::ZERO } else { BATCH };
+            let at = Instant::now() + pause;
             self.write_at = Some(self.write_at.map_or(at, |before| before.min(at)));
         }
     }
 
     /// Writes all that waits. What cannot be written waits on.
-    async fn write(&mut self, folder: &Path) {
-        let (folder, mut waiting) = (folder.to_owned(), std::mem::take(&mut self.waiting));
+    async fn write(&mut self, root: &Root) {
+        let (root, mut waiting) = (root.clone(), std::mem::take(&mut self.waiting));
+        let totals = self.is_uncounted.then(|| self.totals.clone());
         let written = spawn_blocking(move || {
-            let error = write_down(&folder, &mut waiting).err();
+            let error = write_down(&root, &mut waiting, totals.as_ref()).err();
             (waiting, error)
         });
         let Ok((left, error)) = written.await else { return };
         self.waiting = left;
         self.write_at = None;
+        self.is_uncounted &= error.is_some();
         let Some(error) = error else {
             if std::mem::take(&mut self.failures) > 0 {
                 tracing::info!("the history of the drain can be written again");
@@ -311,8 +340,13 @@ impl Recording {
     }
 }
 
-/// Writes file by file, and takes out what is written.
-fn write_down(folder: &Path, waiting: &mut VecDeque<Waiting>) -> Result<(), String> {
+/// Writes file by file, and takes out what is written; then the totals.
+fn write_down(
+    root: &Root,
+    waiting: &mut VecDeque<Waiting>,
+    totals: Option<&DrainTotals>,
+) -> Result<(), String> {
+    let folder = &drain_history::folder(root);
     while let Some(next) = waiting.front() {
         if next.is_new {
             drain_history::make_room(folder)?;
@@ -320,7 +354,8 @@ fn write_down(folder: &Path, waiting: &mut VecDeque<Waiting>) -> Result<(), Stri
         drain_history::append(folder, &next.file, &next.lines).map_err(|error| error_chain(&error))?;
         waiting.pop_front();
     }
-    Ok(())
+    let written = totals.map_or(Ok(()), |totals| write_persistent(root, agent::ZEDKUBE, totals));
+    written.map_err(|error| error_chain(&error))
 }
 
 /// Such a line is written at once: the device may go down soon after it.

@@ -1,5 +1,7 @@
 //! Makes NodeDrainReport and NodeDrainStatus from the state.
 
+use std::collections::BTreeMap;
+
 use cluster::MOST_REQUESTS;
 use drain::diagnosis::{Guard, blockers};
 use drain::progress::{self, Line, attempt, lines};
@@ -43,6 +45,8 @@ pub(crate) struct Surroundings {
     pub(crate) kubeconfig_places: Option<String>,
     /// Input files that are refused now.
     pub(crate) refused: Vec<RefusedInput>,
+    /// What the API server has answered to evictions and deletions: number by kind.
+    pub(crate) eviction_answers: BTreeMap<String, u64>,
     /// The last result of the preflight.
     pub(crate) preflight: Option<Preflight>,
 }
@@ -102,6 +106,7 @@ pub(crate) fn report(
         cordoned_before: state.session.cordoned_before,
         refused: around.refused.clone(),
         preflight: around.preflight.clone(),
+        eviction_answers: around.eviction_answers.clone(),
         ..NodeDrainReport::default()
     }
 }
@@ -353,10 +358,11 @@ fn pod_lines(lines: &[Line], time: &ShownTime) -> Vec<PodLine> {
 }
 
 fn blocker(blocker: diagnosis::Blocker) -> Blocker {
-    let diagnosis::Blocker { what, hint, pods } = blocker;
+    let diagnosis::Blocker { what, hint, by, pods } = blocker;
     Blocker {
         what,
         hint,
+        by: by.name().to_owned(),
         pods: u32::try_from(pods.len()).unwrap_or(u32::MAX),
         examples: pods.iter().take(MOST_EXAMPLES).map(ToString::to_string).collect(),
     }

@@ -53,6 +53,41 @@ pub enum Answer {
     },
 }
 
+impl Answer {
+    /// The names of all answers of a server.
+    pub const NAMES: [&str; 11] = [
+        "Accepted",
+        "Gone",
+        "Budget",
+        "TwoBudgets",
+        "Webhook",
+        "NamespaceTerminating",
+        "NoEvictions",
+        "Throttled",
+        "Retry",
+        "Denied",
+        "Rejected",
+    ];
+
+    /// One word, for reports and metrics; none if nothing was sent.
+    pub const fn name(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Accepted => "Accepted",
+            Self::Gone => "Gone",
+            Self::Budget(_) => "Budget",
+            Self::TwoBudgets => "TwoBudgets",
+            Self::Webhook { .. } => "Webhook",
+            Self::NamespaceTerminating => "NamespaceTerminating",
+            Self::NoEvictions => "NoEvictions",
+            Self::NotSent => return None,
+            Self::Throttled { .. } => "Throttled",
+            Self::Retry { .. } => "Retry",
+            Self::Denied { .. } => "Denied",
+            Self::Rejected { .. } => "Rejected",
+        })
+    }
+}
+
 /// Refusal of a budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetRefusal {

@@ -2,12 +2,14 @@
 //!
 //! No decision depends on a diagnosis: during a live migration a budget looks just like a misconfigured one.
 
+mod blocked_by;
 mod blockers;
 mod budgets;
 mod holders;
 
 use std::time::Duration;
 
+pub use blocked_by::BlockedBy;
 pub use blockers::{Blocker, blockers, without_numbers};
 
 use crate::attempt::Attempt;
@@ -34,10 +36,8 @@ pub struct Blocked {
     pub hint: String,
     /// Start of the block.
     pub since: Moment,
-    /// True if a budget refuses the eviction, and nothing else does.
-    pub by_budget: bool,
-    /// True if the eviction is not refused, but the pod's owner creates it again on this node.
-    pub returns: bool,
+    /// Kind of the cause.
+    pub by: BlockedBy,
 }
 
 impl Blocked {
@@ -81,16 +81,14 @@ fn one(
     }
     let guards: Vec<Guard> =
         guarding(pod, &snapshot.budgets).map(|budget| guard(budget, &attempt.findings().budgets)).collect();
-    let (cause, hint) = cause(attempt, track, planned, pod, &guards);
+    let (by, cause, hint) = cause(attempt, track, planned, pod, &guards);
     // Only refusals of a budget or a webhook can come from a holder.
     let is_held = matches!(track.refusal(), Some(Cause::Budget(_) | Cause::Webhook(_)));
     let held = holders::of(pod, attempt.findings()).filter(|_| is_held);
-    let returns = matches!(track.refusal(), Some(Cause::Returns { .. }));
-    let owner = if returns { pod.owner() } else { String::new() };
+    let owner = if by == BlockedBy::Recreated { pod.owner() } else { String::new() };
     let (holder, hint) = held.map_or((owner, hint), |held| (held.holder, held.hint));
     let since = track.blocked_since().unwrap_or_else(|| track.since());
-    let by_budget = matches!(track.refusal(), Some(Cause::Budget(_)));
-    Some(Blocked { pod: pod.id.clone(), cause, budgets: guards, holder, hint, since, by_budget, returns })
+    Some(Blocked { pod: pod.id.clone(), cause, budgets: guards, holder, hint, since, by })
 }
 
 /// Diagnosis of a pod that should have ended long ago.
@@ -99,9 +97,10 @@ fn stuck(track: &Track, pod: &PodView, overdue: Duration, is_node_ready: bool) -
         return None;
     }
     let late = format!("still terminating {} s after its time", overdue.as_secs());
-    let (cause, hint) = if !pod.finalizers.is_empty() {
+    let (by, cause, hint) = if !pod.finalizers.is_empty() {
         let names = pod.finalizers.join(", ");
         (
+            BlockedBy::Finalizers,
             format!("{late}: held by finalizers {names}"),
             format!(
                 "find out which controller has to remove {names}; removing it by hand skips that controller's work"
@@ -109,6 +108,7 @@ fn stuck(track: &Track, pod: &PodView, overdue: Duration, is_node_ready: bool) -
         )
     } else if is_node_ready {
         (
+            BlockedBy::Kubelet,
             format!("{late}: the kubelet has not ended its containers"),
             "look at the kubelet and the container runtime of this node: a process that cannot be killed, a mount that \
              hangs"
@@ -116,13 +116,14 @@ fn stuck(track: &Track, pod: &PodView, overdue: Duration, is_node_ready: bool) -
         )
     } else {
         (
+            BlockedBy::Kubelet,
             format!("{late}: the kubelet of this node does not answer"),
             "start the kubelet; if the node will never come back, setting unhealthy-node or `ebb drain --force-delete` \
              removes the pod without it"
                 .to_owned(),
         )
     };
-    Some(Blocked { pod: pod.id.clone(), cause, hint, since: track.since(), ..Blocked::default() })
+    Some(Blocked { pod: pod.id.clone(), cause, hint, since: track.since(), by, ..Blocked::default() })
 }
 
 fn guard(budget: &BudgetView, known: &[BudgetPods]) -> Guard {
@@ -145,13 +146,16 @@ fn cause(
     planned: &Planned,
     pod: &PodView,
     guards: &[Guard],
-) -> (String, String) {
+) -> (BlockedBy, String, String) {
     match (track.refusal(), track.stage()) {
-        (Some(Cause::Budget(text)), _) => {
-            (format!("PodDisruptionBudget: {text}"), budgets::hint(guards, pod, attempt.findings()))
-        }
+        (Some(Cause::Budget(text)), _) => (
+            BlockedBy::Budget,
+            format!("PodDisruptionBudget: {text}"),
+            budgets::hint(guards, pod, attempt.findings()),
+        ),
         (Some(Cause::TwoBudgets), _) => two_budgets(guards),
         (Some(Cause::Webhook(text)), _) => (
+            BlockedBy::Webhook,
             // The server mostly says so itself.
             if text.starts_with("admission webhook ") {
                 text.clone()
@@ -161,24 +165,26 @@ fn cause(
             "ask the owner of the webhook; the eviction is tried again".to_owned(),
         ),
         (Some(Cause::NotDeleted), _) => (
+            BlockedBy::Webhook,
             "the server accepts the eviction but does not delete the pod: a webhook changes evictions".to_owned(),
             "look which webhook is called for pods/eviction: kubectl get mutatingwebhookconfigurations -o yaml; the eviction is \
              tried again"
                 .to_owned(),
         ),
         (Some(Cause::Returns { .. }), _) => {
-            let Blocked { cause, hint, .. } = returning(pod, track);
-            (cause, hint)
+            let Blocked { by, cause, hint, .. } = returning(pod, track);
+            (by, cause, hint)
         }
         (None, Stage::Refused) => {
             let reasons: Vec<String> = planned.reasons.iter().map(ToString::to_string).collect();
             (
+                BlockedBy::Policy,
                 format!("the policy does not allow its eviction: {}", reasons.join("; ")),
                 "allow it (settings pods.*, or the flags of `ebb drain`)".to_owned(),
             )
         }
         (None, Stage::Failed { text }) => {
-            (text.clone(), "fix the cause; the next attempt tries again".to_owned())
+            (BlockedBy::Other, text.clone(), "fix the cause; the next attempt tries again".to_owned())
         }
         (
             None,
@@ -189,15 +195,15 @@ fn cause(
             | Stage::Accepted
             | Stage::Terminating
             | Stage::Awaiting,
-        ) => (String::new(), String::new()),
+        ) => (BlockedBy::Other, String::new(), String::new()),
     }
 }
 
-fn two_budgets(guards: &[Guard]) -> (String, String) {
+fn two_budgets(guards: &[Guard]) -> (BlockedBy, String, String) {
     let names: Vec<&str> = guards.iter().map(|guard| guard.budget.name.as_str()).collect();
     let cause = "more than one PodDisruptionBudget selects the pod, which the eviction API does not support";
     let hint = format!("change the selectors so that only one of {} selects this pod", names.join(", "));
-    (cause.to_owned(), hint)
+    (BlockedBy::TwoBudgets, cause.to_owned(), hint)
 }
 
 /// `ReturnsToNode`: the pod's owner creates it again on this node.
@@ -219,7 +225,7 @@ fn returning(pod: &PodView, track: &Track) -> Blocked {
         hint: return_hint(pod, track.names_node()),
         holder: owner,
         since: track.since(),
-        returns: true,
+        by: BlockedBy::Recreated,
         ..Blocked::default()
     }
 }
@@ -233,7 +239,7 @@ pub fn foretold_return(pod: &PodView) -> Option<Blocked> {
         cause: format!("ReturnsToNode: {owner} creates it again on this node, although the node is cordoned"),
         holder: owner.to_string(),
         hint: return_hint(pod, false),
-        returns: true,
+        by: BlockedBy::Recreated,
         ..Blocked::default()
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnosis::Blocked;
+use crate::diagnosis::{Blocked, BlockedBy};
 use crate::progress::Line;
 use crate::state::Stage;
 use crate::time::Moment;
@@ -80,8 +80,9 @@ fn stuck_pod(line: &Line, blocked: Option<&Blocked>) -> Option<StuckPod> {
         Stage::Blocked { .. } | Stage::Waiting | Stage::Evicting | Stage::Awaiting => StuckKind::Refused,
     };
     let blocked = blocked?;
-    let kind = if blocked.returns { StuckKind::Returns } else { kind };
-    let cause = if blocked.returns { blocked.cause.clone() } else { blocked.cause_and_holder() };
+    let returns = blocked.by == BlockedBy::Recreated;
+    let kind = if returns { StuckKind::Returns } else { kind };
+    let cause = if returns { blocked.cause.clone() } else { blocked.cause_and_holder() };
     let (pod, hint) = (line.id.clone(), blocked.hint.clone());
     Some(StuckPod {
         pod,

@@ -328,7 +328,7 @@ fn held(report: &NodeDrainReport, clock: &Clock, most: usize) -> Vec<Trouble> {
 }
 
 fn blocked(head: &str, blocker: &Blocker) -> Trouble {
-    let Blocker { what, hint, pods, examples } = blocker;
+    let Blocker { what, hint, pods, examples, by: _ } = blocker;
     let more = usize::try_from(*pods).unwrap_or(usize::MAX).saturating_sub(examples.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let pods = if *pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
@@ -383,10 +383,7 @@ fn preflight(report: &NodeDrainReport, clock: &Clock, most: usize, stops: bool) 
         Some(HeldBy::SlotTable) => "Slots",
         _ => "",
     };
-    let is_meant = |problem: &&PreflightProblem| {
-        let what = problem.what.as_str();
-        what != said && matches!(what, "API" | "Identity" | "Rights" | "Slots" | "Budgets" | "Means") == stops
-    };
+    let is_meant = |problem: &&PreflightProblem| problem.what != said && problem.stops_a_drain() == stops;
     let problems = report.preflight.iter().flat_map(|preflight| &preflight.problems);
     let problems: Vec<&PreflightProblem> = problems.filter(is_meant).collect();
     let at = report.preflight.as_ref().map(|preflight| preflight.at).filter(|at| !at.is_zero());

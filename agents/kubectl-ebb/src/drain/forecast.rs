@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use cluster::cordon::{Marks, PriorCordon};
 use cluster::{Cluster, CordonFailure, Trial, would_cordon};
-use drain::diagnosis::{Blocked, Blocker, blockers};
+use drain::diagnosis::{Blocked, BlockedBy, Blocker, blockers};
 use drain::kubectl::{aggregate, permitting_flag, refusals};
 use drain::progress::Line;
 use drain::state::Stage;
@@ -143,7 +143,7 @@ impl Forecast {
         }
         let by_budget: BTreeSet<&str> = blocked
             .iter()
-            .filter(|blocked| blocked.by_budget)
+            .filter(|blocked| blocked.by == BlockedBy::Budget)
             .map(|blocked| blocked.pod.uid.as_str())
             .collect();
         // The pods that the policy refuses are not counted: what permits them is said.
@@ -195,7 +195,7 @@ impl Forecast {
 
     /// The budgets that refuse evictions, by namespace and name.
     fn budgets(&self) -> BTreeSet<(&str, &str)> {
-        let blocked = self.trial.blocked.iter().filter(|blocked| blocked.by_budget);
+        let blocked = self.trial.blocked.iter().filter(|blocked| blocked.by == BlockedBy::Budget);
         let guards = blocked.flat_map(|blocked| &blocked.budgets);
         guards.map(|guard| (guard.budget.namespace.as_str(), guard.budget.name.as_str())).collect()
     }
@@ -227,7 +227,7 @@ struct Part {
 }
 
 fn of_node(what: String, hint: &str) -> Blocker {
-    Blocker { what, hint: hint.to_owned(), pods: Vec::new() }
+    Blocker { what, hint: hint.to_owned(), ..Blocker::default() }
 }
 
 /// `1 budget`, `2 budgets`; empty for none.

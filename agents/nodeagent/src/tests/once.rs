@@ -1,12 +1,16 @@
 //! What a boot tells of the last one, and which means are told before a command.
 
-use schemas::BootReason;
-
-use crate::boot_reason::NO_REASON;
+use schemas::{BootReason, BootTotals, WENT_PAST_EBB};
 
 use super::*;
 
 impl Device {
+    /// The boots that are counted in BootTotals.
+    fn undrained(&self) -> String {
+        let totals = std::fs::read(self.path("persist/status/nodeagent/BootTotals/global.json")).unwrap();
+        format!("{:?}", schemas::parse::<BootTotals>(&totals).unwrap().undrained)
+    }
+
     /// Waits until nodeagent has run at least two more steps.
     pub(super) async fn looks(&mut self) {
         for (status, in_progress) in [(DrainStatus::Cordoned, true), (DrainStatus::Complete, false)] {
@@ -60,7 +64,7 @@ async fn the_next_boot_knows_why_when_and_how_often() {
         device.run().await;
         let status = device.until_status(|status| status.restart_counter == boot - 1).await;
         assert_eq!(status.boot_reason, expected, "boot {boot}");
-        let reason = if operation.is_some() { "NORMAL: because" } else { NO_REASON };
+        let reason = if operation.is_some() { "NORMAL: because" } else { WENT_PAST_EBB };
         assert_eq!(
             (status.reboot_reason.as_str(), status.reboot_time.is_zero()),
             (reason, operation.is_none())
@@ -77,6 +81,7 @@ async fn the_next_boot_knows_why_when_and_how_often() {
     device.stop().await;
     assert_eq!(std::fs::read_to_string(device.path("persist/status/nodeagent/restartcounter")).unwrap(), "4");
     assert!(!device.path("persist/boot-reason").exists());
+    assert_eq!(device.undrained(), r#"{"PastEbb": 1}"#);
 }
 
 /// The kernel's boot goes on, and `/run` stays. A reason of nodeagent's own is one of a command that failed.
@@ -98,6 +103,7 @@ async fn a_soft_reboot_has_the_reason_that_the_hold_left() {
         assert!(!device.path("persist/reboot-reason").exists());
     }
     device.stop().await;
+    assert_eq!(device.undrained(), r#"{"HoldTimeout": 1}"#);
 }
 
 /// The files that EVE's watchdog leaves behind, and files that cannot be read.

@@ -40,6 +40,10 @@ const DONE: &str = "Done";
 #[derive(Debug, Default)]
 pub(super) struct Known {
     boot_id: String,
+    /// When the drain was asked for; `None` after a boot, whose clock begins anew.
+    began: Option<Moment>,
+    /// The last outcome, and how long the drain took until then, in milliseconds.
+    outcome: Option<(Outcome, Option<u64>)>,
     /// It was read from the file of an earlier process.
     is_resumed: bool,
     requests: BTreeMap<String, Request>,
@@ -108,6 +112,11 @@ impl Known {
         self.end == End::Ended
     }
 
+    /// The last outcome, and how long the drain took until then, in milliseconds, if that is known.
+    pub(super) fn outcome(&self) -> Option<(Outcome, Option<u64>)> {
+        self.outcome
+    }
+
     /// Lines are left out.
     pub(super) fn is_cut(&self) -> bool {
         self.end == End::Cut
@@ -117,9 +126,9 @@ impl Known {
     pub(super) fn apply(&mut self, line: &DrainLine) {
         let at = Moment(line.up_millis);
         match line.event.clone() {
-            DrainEvent::Began { boot_id, .. } => self.boot_id = boot_id,
+            DrainEvent::Began { boot_id, .. } => (self.boot_id, self.began) = (boot_id, Some(at)),
             DrainEvent::Booted { boot_id } => {
-                (self.boot_id, self.is_resumed) = (boot_id, false);
+                (self.boot_id, self.is_resumed, self.began) = (boot_id, false, None);
                 self.pods.clear();
                 self.volumes.clear();
             }
@@ -136,6 +145,10 @@ impl Known {
                 }
             }
             DrainEvent::Phase { phase, status, requested_by, outcome, held_by, reason, .. } => {
+                if let Some(outcome) = outcome.filter(|new| self.outcome.is_none_or(|(old, _)| old != *new)) {
+                    let took = self.began.map(|began| at.0.saturating_sub(began.0));
+                    self.outcome = Some((outcome, took));
+                }
                 self.phase = Some(((phase, status, requested_by, outcome, held_by), reason, at));
             }
             DrainEvent::Attempt { number, .. } => self.attempt = number,

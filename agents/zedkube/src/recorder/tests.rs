@@ -281,7 +281,8 @@ fn a_restarted_zedkube_goes_on_where_the_file_ends() {
     let looks: Vec<Look> = looks().into_iter().map(|(look, _)| look).collect();
     let last_of_boot = looks.iter().rposition(|look| look.report.boot_id == "boot-1").unwrap();
     let (done, rest) = looks.split_at(last_of_boot + 1);
-    let folder = TempDir::new().unwrap();
+    let place = TempDir::new().unwrap();
+    let root = Root::new(place.path());
     let file = DrainFile { number: 1, drain_id: "first".to_owned() };
     let mut before = Recording::default();
     for look in done {
@@ -289,10 +290,14 @@ fn a_restarted_zedkube_goes_on_where_the_file_ends() {
     }
     let lines = before.waiting.pop_front().unwrap().lines;
     for cut in 0..=lines.len() {
-        fs::remove_dir_all(folder.path()).unwrap();
+        fs::remove_dir_all(place.path()).unwrap();
         let left = &lines[..cut];
-        drain_history::append(folder.path(), &file, left).unwrap();
-        let mut after = Recording::found(folder.path());
+        drain_history::append(&drain_history::folder(&root), &file, left).unwrap();
+        // It was killed after it had counted the outcome, or before that.
+        if cut % 2 == 0 {
+            write_persistent(&root, agent::ZEDKUBE, &before.totals).unwrap();
+        }
+        let mut after = Recording::found(&root);
         let words = recorded(&mut after, &done[last_of_boot..]);
         let has_line = left.contains(&b'\n') || DrainLine::read(left).is_some();
         assert_eq!(words[0], if has_line { "Restarted" } else { "Began" }, "{cut}");
@@ -300,6 +305,7 @@ fn a_restarted_zedkube_goes_on_where_the_file_ends() {
         let words = recorded(&mut after, rest);
         assert_eq!(words.last().unwrap(), "ended: the drain is over, and the node takes pods again");
         assert_eq!(after.last, Some(file.clone()), "one file");
+        assert_eq!(after.totals.drains, BTreeMap::from([("Forced".to_owned(), 1)]), "counted once: {cut}");
     }
 }
 
@@ -332,8 +338,10 @@ fn a_file_has_room_for_the_end_whatever_the_pods_do() {
 #[tokio::test(start_paused = true)]
 async fn a_disk_that_takes_nothing_loses_history_only() {
     let place = TempDir::new().unwrap();
-    let folder = place.path().join("drains");
+    let root = Root::new(place.path());
+    let folder = drain_history::folder(&root);
     // A file where the folder should be.
+    fs::create_dir_all(folder.parent().unwrap()).unwrap();
     fs::File::create(&folder).unwrap();
     let mut recording = Recording::default();
     let mut story = Story::new("first");
@@ -343,14 +351,14 @@ async fn a_disk_that_takes_nothing_loses_history_only() {
         story.pod(&"w".repeat(100), if round % 2 == 0 { "Blocked" } else { "Terminating" }, 0, "");
         recording.look(&story.look);
         if round % 1000 == 0 {
-            recording.write(&folder).await;
+            recording.write(&root).await;
             assert!(recording.write_at.unwrap() > Instant::now(), "it is tried again later");
         }
     }
     let waits: usize = recording.waiting.iter().map(|waiting| waiting.lines.len()).sum();
     assert!(waits < MOST_WAITING + 2 * 1024, "{waits}");
     fs::remove_file(&folder).unwrap();
-    recording.write(&folder).await;
+    recording.write(&root).await;
     assert!(recording.waiting.is_empty() && recording.write_at.is_none());
     let files = drain_history::list(&folder).unwrap();
     let lines = drain_history::read(&folder, &files[0]).unwrap();
@@ -387,7 +395,13 @@ async fn lines_are_written_together_and_a_phase_at_once() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(written(), 4);
     story.gone("web-1");
+    story.phase("Complete", DrainStatus::Complete, "drained");
+    (story.look.report.outcome, story.look.up) = (Some(Outcome::Drained), Moment(40_000));
     send(&story.look).await;
     recorder.finish().await;
-    assert_eq!(written(), 5);
+    assert_eq!(written(), 6);
+    let totals = read_or_none(&root, agent::ZEDKUBE, Persistence::Persistent, &TopicKey::global());
+    let DrainTotals { drains, took, took_millis, .. } = totals.unwrap();
+    assert_eq!(drains, BTreeMap::from([("Drained".to_owned(), 1)]));
+    assert_eq!((took[2], took_millis), (1, 40_000), "from the first line on");
 }

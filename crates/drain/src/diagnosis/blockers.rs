@@ -1,6 +1,6 @@
 //! Troubles instead of pods: a budget that holds thirty pods is one line, not thirty.
 
-use super::Blocked;
+use super::{Blocked, BlockedBy};
 use crate::view::PodId;
 
 /// One trouble that keeps pods on the node.
@@ -10,6 +10,8 @@ pub struct Blocker {
     pub what: String,
     /// What a person can do; empty if nothing is known.
     pub hint: String,
+    /// Kind of the trouble.
+    pub by: BlockedBy,
     /// The pods that it keeps, in the order of the last snapshot; at least one.
     pub pods: Vec<PodId>,
 }
@@ -22,7 +24,8 @@ pub fn blockers(blocked: &[Blocked]) -> Vec<Blocker> {
         let sign = without_numbers(&what);
         match all.iter_mut().find(|(known, blocker)| *known == sign && blocker.hint == *hint) {
             Some((_, blocker)) => blocker.pods.push(one.pod.clone()),
-            None => all.push((sign, Blocker { what, hint: hint.clone(), pods: vec![one.pod.clone()] })),
+            None => all
+                .push((sign, Blocker { what, hint: hint.clone(), by: one.by, pods: vec![one.pod.clone()] })),
         }
     }
     all.sort_by_key(|(_, blocker)| std::cmp::Reverse(blocker.pods.len()));
@@ -39,7 +42,7 @@ impl Blocked {
     /// The trouble, without the name of the pod: the numbers of a budget that refuses, otherwise the cause.
     pub fn trouble(&self) -> String {
         let what = match self.budgets.as_slice() {
-            [guard] if self.by_budget => {
+            [guard] if self.by == BlockedBy::Budget => {
                 let budget = &guard.budget;
                 let keeper = budget.keeper.as_ref();
                 let kept = keeper.map(|keeper| format!(", kept by {} {}", keeper.kind, keeper.name));
@@ -56,7 +59,7 @@ impl Blocked {
             _ => self.cause.clone(),
         };
         // The cause of a pod that returns names its owner already.
-        if self.holder.is_empty() || self.returns {
+        if self.holder.is_empty() || self.by == BlockedBy::Recreated {
             what
         } else {
             format!("{what}; behind it is {}", self.holder)

@@ -262,7 +262,7 @@ fn an_eviction_that_is_accepted_twice_in_vain_is_named() {
         &["the server accepts the eviction but does not delete the pod: a webhook changes evictions"],
     );
     says(&told.hint, &["mutatingwebhookconfigurations"]);
-    assert_eq!((told.since, told.by_budget, told.returns), (first, false, false));
+    assert_eq!((told.since, told.by), (first, BlockedBy::Webhook));
     bench.answer("1", Answer::Accepted);
     assert_eq!(only(&bench), told);
     assert_eq!(crate::progress::progress(bench.attempt()).blocked, 1);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::attempt::LATE_BINDING;
-use crate::diagnosis::blocked;
+use crate::diagnosis::{BlockedBy, blocked};
 use crate::pod::RETURN_PAUSE as PAUSE;
 use crate::view::{Controller, PodView};
 
@@ -94,7 +94,7 @@ fn a_pod_that_is_put_on_the_node_is_left_alone_from_its_second_return_on() {
             told.cause.ends_with("2 times since the drain began; it is not evicted again in this attempt"),
             "{told:?}"
         );
-        assert_eq!((told.hint, told.returns), (hint, true));
+        assert_eq!((told.hint, told.by), (hint, BlockedBy::Recreated));
         assert_eq!(evicted(&bench.after(Duration::from_hours(23))), [""; 0]);
         assert_eq!(evicted(&bench.answer_relist(with(vec![seen.clone()]))), [""; 0]);
         assert_eq!(bench.outcome(), None);

@@ -1,8 +1,11 @@
 //! What has to be in the end.
 
 use fake_cluster::FakeCluster;
-use runtime::drain_history;
-use schemas::{CommandLine, CommandState, DeviceOpStatus, DrainEvent, Operation, Source, parse};
+use pubsub::{Persistence, TopicKey};
+use runtime::{drain_history, read_or_none};
+use schemas::{
+    CommandLine, CommandState, DeviceOpStatus, DrainEvent, DrainTotals, Operation, Source, agent, parse,
+};
 use serde_json::Value;
 
 use super::{GHOST, Judge};
@@ -73,14 +76,25 @@ impl Judge {
     }
 }
 
-/// The last drain that zedkube has written down, if that has no end there.
+/// What is wrong with the last drain that zedkube has written down: it has no end there, or its outcome is not counted.
 fn open_history(device: &Device) -> Option<String> {
     let folder = drain_history::folder(&device.root);
     let file = drain_history::list(&folder).unwrap_or_default().pop()?;
     let lines = drain_history::read(&folder, &file).unwrap_or_default();
     let last = lines.last().map(|line| &line.event);
     let has_end = matches!(last, Some(DrainEvent::Ended { .. }));
-    (!has_end).then(|| format!("the history of drain {} of {} ends with {last:?}", file.number, device.node))
+    if !has_end {
+        return Some(format!("the history of drain {} of {} ends with {last:?}", file.number, device.node));
+    }
+    let outcome = lines.iter().rev().find_map(|line| {
+        let DrainEvent::Phase { outcome, .. } = &line.event else { return None };
+        *outcome
+    })?;
+    let totals = read_or_none(&device.root, agent::ZEDKUBE, Persistence::Persistent, &TopicKey::global());
+    let DrainTotals { last_drain_id, last_outcome, .. } = totals.unwrap_or_default();
+    let is_counted = last_drain_id == file.drain_id && last_outcome == Some(outcome);
+    (!is_counted)
+        .then(|| format!("outcome {outcome:?} of drain {} of {} is not counted", file.number, device.node))
 }
 
 /// True if device-op says that nodeagent has begun a command so often in this boot that it does not try again.

@@ -98,7 +98,7 @@ fn held(mut seen: StatusView, by: HeldBy, hint: &str) -> StatusView {
 fn blocker(what: &str, hint: &str, pods: u32) -> Blocker {
     let named = pods.min(3);
     let examples = (1..=named).map(|number| format!("shop/db-79fd6c8b74-92cg{number}")).collect();
-    Blocker { what: what.into(), hint: hint.into(), pods, examples }
+    Blocker { what: what.into(), hint: hint.into(), pods, examples, ..Blocker::default() }
 }
 
 const BUDGET: &str = "budget shop/guarded: 3 of 3 healthy, needs 3";

@@ -1,4 +1,4 @@
-use drain::diagnosis::Guard;
+use drain::diagnosis::{BlockedBy, Guard};
 use drain::state::Cause;
 use drain::stuck_pods::stuck_pods;
 
@@ -55,7 +55,7 @@ fn a_pod_that_comes_back_is_no_error_of_its_eviction() {
             pod: pod("a"),
             cause: "ReturnsToNode: why".into(),
             holder: "StatefulSet/db".into(),
-            returns: true,
+            by: BlockedBy::Recreated,
             ..Blocked::default()
         };
         let lines = vec![line("a", Some(stage.clone()))];

@@ -1,5 +1,5 @@
 use drain::Reason;
-use drain::diagnosis::Guard;
+use drain::diagnosis::{BlockedBy, Guard};
 use drain::view::BudgetView;
 
 use super::*;
@@ -10,7 +10,7 @@ fn budget(name: &str) -> Blocked {
     Blocked {
         pod: pod(name),
         budgets: vec![Guard { budget, ..Guard::default() }],
-        by_budget: true,
+        by: BlockedBy::Budget,
         ..Blocked::default()
     }
 }
@@ -44,7 +44,8 @@ fn the_verdict_says_what_would_fail_and_what_would_permit_it() {
         (forecast(&|f| f.refused_cordon = Some("no".into())), "would fail: the cordon is refused", 1),
         (
             forecast(&|f| {
-                f.trial.returning = vec![Blocked { pod: pod("a"), returns: true, ..Blocked::default() }];
+                f.trial.returning =
+                    vec![Blocked { pod: pod("a"), by: BlockedBy::Recreated, ..Blocked::default() }];
             }),
             "would fail: 1 pod that comes back",
             1,
