@@ -17,6 +17,7 @@ mod narrate;
 mod newest;
 mod node_writes;
 mod nodes;
+mod notify;
 mod override_file;
 mod perform;
 mod policy;

@@ -27,6 +27,12 @@ impl Output {
         Ok(Self { status, report, failures: 0, not_before: Moment(0) })
     }
 
+    /// What is published: at the start by the previous process of this boot, if there was one.
+    pub(crate) fn told(&self) -> Option<(NodeDrainStatus, &NodeDrainReport)> {
+        let key = TopicKey::global();
+        Some((*self.status.get(&key)?, self.report.get(&key)?))
+    }
+
     /// Writes the values that have changed. After an error the caller has to call [`Output::failed`]; a COMPLETE that was
     /// taken back is gone all the same.
     pub(crate) fn write(

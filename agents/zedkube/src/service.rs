@@ -29,6 +29,7 @@ use crate::events::Events;
 use crate::inbox::{Inbox, refused_input};
 use crate::membership::Stored;
 use crate::narrate::Narrator;
+use crate::notify::Notifier;
 use crate::override_file::OverrideFile;
 use crate::perform::Performer;
 use crate::publish::Output;
@@ -60,6 +61,7 @@ pub(crate) struct Service {
     say_at: Moment,
     events: Events,
     recorder: Recorder,
+    notifier: Notifier,
     stored: Stored,
     state: State,
     policy: Policy,
@@ -138,6 +140,7 @@ impl Service {
             say_at: Moment::NEVER,
             events: Events::start(performer.link()),
             recorder: Recorder::start(root),
+            notifier: Notifier::start(settings.clone(), output.told()),
             performer,
             output,
             drain_number: state.session.number,
@@ -253,6 +256,11 @@ impl Service {
             if facts != self.state.facts {
                 self.step(Event::Facts(facts));
             }
+        }
+        if let Event::Drain(drain::Event::Answer { answer, .. }) = &event
+            && let Some(name) = answer.name()
+        {
+            schemas::one_more(&mut self.around.eviction_answers, name);
         }
         self.step(event);
     }

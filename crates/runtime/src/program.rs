@@ -1,12 +1,14 @@
 //! Runs programs that the settings name.
 
 use std::fs::File;
+use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::time::Duration;
 
 use command_fds::{CommandFdExt, FdMapping};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -51,7 +53,20 @@ pub async fn run(
     environment: &[(&str, String)],
     limit: Duration,
 ) -> Result<String, String> {
-    run_with(command, environment, limit, None).await
+    run_with(command, environment, limit, Files::default()).await
+}
+
+/// Runs a program as [`run`] does, with `input` as its stdin: a file in memory, so nothing waits for a program that does
+/// not read it.
+pub async fn run_with_input(
+    command: &Command,
+    environment: &[(&str, String)],
+    limit: Duration,
+    input: &[u8],
+) -> Result<String, String> {
+    let stdin = in_memory(input)
+        .map_err(|error| format!("{}: its input cannot be kept in memory: {error}", command.program))?;
+    run_with(command, environment, limit, Files { stdin: Some(stdin), held: None }).await
 }
 
 /// Runs a program as [`run`] does. The program inherits `file` and its lock: the lock is held until the program and
@@ -62,29 +77,46 @@ pub async fn run_holding(
     limit: Duration,
     file: File,
 ) -> Result<String, String> {
-    run_with(command, environment, limit, Some(file)).await
+    run_with(command, environment, limit, Files { stdin: None, held: Some(file) }).await
 }
 
 /// Runs a program as [`run`] does, and returns its exit code. A program that a signal has ended has none.
 pub async fn exit_code(command: &Command, limit: Duration) -> Result<i32, String> {
-    let Ended { status, .. } = run_to_end(command, &[], limit, None).await?;
+    let Ended { status, .. } = run_to_end(command, &[], limit, Files::default()).await?;
     status.code().ok_or_else(|| format!("{}: {status}", command.program))
+}
+
+/// The open files that a program gets, beside the pipes for its output.
+#[derive(Default)]
+struct Files {
+    /// None is `/dev/null`.
+    stdin: Option<File>,
+    /// See [`run_holding`].
+    held: Option<File>,
+}
+
+/// A file in memory that is read from its beginning.
+fn in_memory(bytes: &[u8]) -> std::io::Result<File> {
+    let mut file = File::from(memfd_create("stdin", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 async fn run_with(
     command: &Command,
     environment: &[(&str, String)],
     limit: Duration,
-    file: Option<File>,
+    files: Files,
 ) -> Result<String, String> {
     #[cfg(feature = "program-stand-in")]
     if let Some(run) = stand_in::installed() {
-        let ended = tokio::time::timeout(limit, run(command, environment, file)).await;
+        let ended = tokio::time::timeout(limit, run(command, environment, files.held)).await;
         return ended
             .unwrap_or_else(|_| Err(format!("still running after {} s, killed", limit.as_secs())))
             .map_err(|error| format!("{}: {error}", command.program));
     }
-    let Ended { status, first, last } = run_to_end(command, environment, limit, file).await?;
+    let Ended { status, first, last } = run_to_end(command, environment, limit, files).await?;
     if status.success() {
         return Ok(text(&first));
     }
@@ -103,12 +135,12 @@ async fn run_to_end(
     command: &Command,
     environment: &[(&str, String)],
     limit: Duration,
-    file: Option<File>,
+    files: Files,
 ) -> Result<Ended, String> {
     let named = |error: String| format!("{}: {error}", command.program);
     let checked = Trust::RootOrSelf.check_program(&command.program);
     checked.map_err(|error| named(format!("is not run: {error}")))?;
-    let started = start(command, environment, file);
+    let started = start(command, environment, files);
     let mut child = started.map_err(|error| named(format!("cannot be started: {error}")))?;
     let mut group = Group(child.id());
     let (mut first, mut last) = (Vec::new(), Vec::new());
@@ -123,26 +155,22 @@ async fn run_to_end(
     Ok(Ended { status, first, last })
 }
 
-fn start(
-    command: &Command,
-    environment: &[(&str, String)],
-    file: Option<File>,
-) -> std::io::Result<process::Child> {
+fn start(command: &Command, environment: &[(&str, String)], files: Files) -> std::io::Result<process::Child> {
     let mut starting = std::process::Command::new(&command.program);
     starting
         .args(&command.arguments)
         .env_clear()
         .envs(PASSED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
         .envs(environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
+        .stdin(files.stdin.map_or_else(Stdio::null, Stdio::from))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    if let Some(file) = file {
+    if let Some(file) = files.held {
         let mapping = FdMapping { parent_fd: OwnedFd::from(file), child_fd: INHERITED };
         starting.fd_mappings(vec![mapping]).map_err(std::io::Error::other)?;
     }
-    // `starting` holds this process's copy of the file. Dropping it here leaves the file to the program alone.
+    // `starting` holds this process's copies of the files. Dropping it here leaves them to the program alone.
     process::Command::from(starting).kill_on_drop(true).spawn()
 }
 
@@ -262,6 +290,19 @@ mod tests {
         let missing = Command { program: "/nowhere/activate".to_owned(), arguments: Vec::new() };
         let missing = run(&missing, &[], minute).await.unwrap_err();
         assert!(missing.starts_with("/nowhere/activate: cannot be started"), "{missing}");
+    }
+
+    #[tokio::test]
+    async fn a_long_input_reaches_it_whole_and_need_not_be_read() {
+        let minute = Duration::from_mins(1);
+        let input: Vec<u8> = (0..250).cycle().take(1024 * 1024).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("copy");
+        for script in [format!("cat > {}", copy.display()), ":".to_owned()] {
+            let command = Command { program: "sh".to_owned(), arguments: vec!["-c".to_owned(), script] };
+            assert_eq!(run_with_input(&command, &[], minute, &input).await, Ok(String::new()));
+        }
+        assert!(std::fs::read(&copy).unwrap() == input);
     }
 
     #[tokio::test]

@@ -26,7 +26,7 @@ pub use fragment::settings_files;
 pub use keys::{
     BaseosSettings, ClusterSettings, DeviceOpSettings, DeviceSettings, DrainSettings, EveSettings,
     HealthSettings, HoldSettings, InhibitMode, InhibitSettings, LonghornSettings, NodeSettings,
-    SentinelSettings, Settings, SlotSettings, WindowSettings,
+    NotifySettings, SentinelSettings, Settings, SlotSettings, WindowSettings,
 };
 pub use live::SettingsWatch;
 pub use load::{Loaded, ShownSetting, load};

@@ -100,6 +100,7 @@ impl Service {
                 if was_failing.is_some() {
                     tracing::info!("status and report can be written again");
                 }
+                self.notifier.look(status(&self.state), report);
                 self.publish_at = now + REPUBLISH_INTERVAL;
             }
             Err(error) => {

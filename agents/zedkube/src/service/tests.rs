@@ -225,6 +225,33 @@ async fn a_drain_is_written_down_over_the_boot_until_the_node_is_back() {
     assert_eq!(events.iter().filter(|event| *event == "Answered").count(), 1, "{events:?}");
 }
 
+#[tokio::test]
+async fn the_program_of_the_site_gets_each_new_status_with_its_report_also_what_a_restart_brings() {
+    let device = Device::new();
+    device.fake.pod("web", "edge-a").unwrap();
+    let folder = device.folder.path().display();
+    let words = "$EBB_NODE $EBB_STATUS $EBB_REQUESTED_BY $EBB_OUTCOME $EBB_REASON";
+    let script = format!("cat > {folder}/report; echo \"{words}\" >> {folder}/told");
+    device.write("etc/ebb/ebb.toml", &format!("notify.command = {}\n", json!(["sh", "-c", script])));
+    let told = || fs::read_to_string(device.path("told")).unwrap_or_default();
+    let mut zedkube = device.zedkube("edge-a").await;
+    run_until(&mut zedkube, || device.report().reason.starts_with("nobody asks for a drain")).await;
+    device.ask();
+    run_until(&mut zedkube, || told().contains("COMPLETE")).await;
+    let report = device.report();
+    let expected = format!("edge-a COMPLETE DEVICEOP Drained {}\n", report.reason);
+    assert!(told().ends_with(&expected), "{}", told());
+    let text = fs::read_to_string(device.path("report")).unwrap();
+    let input: NodeDrainReport = serde_json::from_str(&text).unwrap();
+    assert_eq!((input.requests, input.outcome), (report.requests, report.outcome));
+
+    drop(zedkube);
+    device.withdraw();
+    let mut zedkube = device.zedkube("edge-a").await;
+    run_until(&mut zedkube, || told().contains("NOTREQUESTED")).await;
+    assert_eq!(told().matches("COMPLETE").count(), 1, "{}", told());
+}
+
 /// Another cluster's kubeconfig in mid-drain, with a Node of the same name that nothing runs on.
 #[tokio::test]
 async fn a_drain_is_finished_in_the_cluster_in_which_it_began() {

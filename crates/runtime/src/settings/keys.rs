@@ -55,6 +55,8 @@ pub struct Settings {
     #[serde(flatten)]
     pub health: HealthSettings,
     #[serde(flatten)]
+    pub notify: NotifySettings,
+    #[serde(flatten)]
     pub device_op: DeviceOpSettings,
     #[serde(flatten)]
     pub window: WindowSettings,
@@ -302,6 +304,15 @@ pub struct HealthSettings {
     #[serde(rename = "health.command", with = "OrNone::<Command>")]
     pub command: Option<Command>,
     #[serde(rename = "health.timeout", with = "Span::<1, HOUR>")]
+    pub timeout: Duration,
+}
+
+/// Keys `notify.*`: the program that is told of each status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotifySettings {
+    #[serde(rename = "notify.command", with = "OrNone::<Command>")]
+    pub command: Option<Command>,
+    #[serde(rename = "notify.timeout", with = "Span::<1, { 5 * MINUTE }>")]
     pub timeout: Duration,
 }
 
