@@ -65,7 +65,7 @@ impl StoreError {
 
 /// As [`write_durably`], but without a backup, readable by all users, and for a folder to which others write too. The
 /// name of the temporary file is always the same, so that the next write removes what a crash left behind.
-pub(crate) fn write_public(folder: &Path, file_name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+pub fn write_public(folder: &Path, file_name: &str, bytes: &[u8]) -> Result<(), StoreError> {
     let (temporary, target) = (folder.join(format!("{TEMPORARY}{file_name}")), folder.join(file_name));
     let place = target.display();
     failure_point::reached(format_args!("before writing {place}"));

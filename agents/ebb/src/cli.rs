@@ -21,6 +21,7 @@ use crate::force::ForceArguments;
 use crate::freeze::{FreezeArguments, UnfreezeArguments};
 use crate::history::HistoryArguments;
 use crate::hold::HoldArguments;
+use crate::metrics::MetricsArguments;
 use crate::operation::OperationArguments;
 use crate::parent::{ChildArguments, RunArguments};
 use crate::plan::DevicePlanArguments;
@@ -61,6 +62,11 @@ pub(crate) enum Command {
     /// The page shows how the drain ended, what held it up, every pod on a time axis, and the whole story. It is one
     /// file that needs no network and runs no scripts.
     Report(ReportArguments),
+    /// Print the metrics of this device for Prometheus
+    ///
+    /// ebb-metrics.timer writes them into a file for node_exporter's textfile collector. What each metric means:
+    /// docs/operations/metrics.md.
+    Metrics(MetricsArguments),
     /// Show what a drain of nodes, or of this device's node, would do now and what would block it; changes nothing
     #[command(args_override_self = true)]
     Plan(DevicePlanArguments),

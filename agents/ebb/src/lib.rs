@@ -18,6 +18,7 @@ mod force;
 mod freeze;
 mod history;
 mod hold;
+mod metrics;
 mod operation;
 mod operator;
 mod parent;
@@ -68,6 +69,7 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         Command::Status(arguments) => status::run(&arguments),
         Command::History(arguments) => history::run(&arguments),
         Command::Report(arguments) => done(report::run(&arguments)),
+        Command::Metrics(arguments) => done(metrics::run(&arguments)),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => done(demo::run(&arguments)),
         Command::Drain(arguments) => kubectl_ebb::drain::run(&arguments),

@@ -107,11 +107,17 @@ pub(crate) struct AgentSeen {
     pub(crate) silent_seconds: Option<u64>,
 }
 
+impl AgentSeen {
+    /// True if it runs and makes progress.
+    pub(crate) fn works(&self) -> bool {
+        self.running && head::hangs(self).is_none()
+    }
+}
+
 impl StatusView {
     /// True if zedkube works, so that what it has reported is so now.
-    fn has_zedkube(&self) -> bool {
-        let works = |agent: &AgentSeen| agent.running && head::hangs(agent).is_none();
-        self.agents.iter().any(|agent| agent.name == agent::ZEDKUBE && works(agent))
+    pub(crate) fn has_zedkube(&self) -> bool {
+        self.agents.iter().any(|agent| agent.name == agent::ZEDKUBE && agent.works())
     }
 
     /// True if the device does not really go down.
@@ -121,6 +127,13 @@ impl StatusView {
 
     /// Reads all files below the root.
     pub(crate) fn read(root: &Root) -> Self {
+        let mut seen = Self::now(root);
+        seen.look_back(root);
+        seen
+    }
+
+    /// Reads the files below the root that tell what is so now.
+    pub(crate) fn now(root: &Root) -> Self {
         let mut refused = Vec::new();
         let status: Option<NodeDrainStatus> = global(root, agent::ZEDKUBE, &mut refused);
         let nodeagent = nodeagent(root, &mut refused);
@@ -141,7 +154,6 @@ impl StatusView {
             agents: Vec::new(),
             refused: Vec::new(),
         };
-        seen.look_back(root, &mut refused);
         let sentinel = seen.sentinel.is_some().then_some(Agent::Sentinel);
         for agent in Agent::ALL.into_iter().chain(sentinel) {
             seen.agents.push(agent_seen(root, agent.wire_name(), &mut refused));
@@ -151,12 +163,12 @@ impl StatusView {
     }
 
     /// Reads what is kept of other drains.
-    fn look_back(&mut self, root: &Root, refused: &mut Vec<String>) {
+    fn look_back(&mut self, root: &Root) {
         let present = self.report.as_ref().filter(|report| report.phase != "Idle");
         let id = present.map(|report| report.drain_id.clone()).unwrap_or_default();
         match history::past(root, &id, text::is_draining(present)) {
             Ok(past) => (self.last_drain, self.took_millis) = (past.last, past.took_millis),
-            Err(refusal) => refused.push(refusal.to_string()),
+            Err(refusal) => self.refused.push(refusal.to_string()),
         }
     }
 }

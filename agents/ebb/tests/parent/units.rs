@@ -25,8 +25,10 @@ const SENTINEL: &str = "ebb-sentinel.service";
 
 const TARGET: &str = "ebb.target";
 
-/// The unit that no agent runs in, and its exposure.
+/// The units that no agent runs in, and their exposure.
 const HOLD: (&str, u32) = ("ebb-hold.service", 10);
+const METRICS: (&str, u32) = ("ebb-metrics.service", 5);
+const TIMER: &str = "ebb-metrics.timer";
 
 /// First line of the part that the units of the agents share, and of the part that all share.
 const COMMON: [&str; 2] = ["# The same in all agents.", "# The same in all units."];
@@ -51,7 +53,9 @@ fn installed() -> Result<(TempDir, PathBuf)> {
     let programs = root.path().join("usr/lib/ebb");
     fs::create_dir_all(&units)?;
     fs::create_dir_all(&programs)?;
-    fs::copy(folder().join(HOLD.0), units.join(HOLD.0))?;
+    for unit in [HOLD.0, METRICS.0, TIMER, TARGET] {
+        fs::copy(folder().join(unit), units.join(unit))?;
+    }
     for (service, link, _) in SERVICES {
         fs::copy(folder().join(service), units.join(service))?;
         // Only whether it can be executed is asked.
@@ -61,8 +65,8 @@ fn installed() -> Result<(TempDir, PathBuf)> {
     for program in ["systemd-tmpfiles", "ebb"] {
         fs::copy("/bin/true", root.path().join("usr/bin").join(program))?;
     }
-    fs::copy(folder().join(TARGET), units.join(TARGET))?;
-    for target in ["sysinit.target", "basic.target", "shutdown.target", "multi-user.target"] {
+    for target in ["sysinit.target", "basic.target", "shutdown.target", "multi-user.target", "timers.target"]
+    {
         // An empty file would be a unit that is masked.
         fs::File::create(units.join(target))?.write_all(b"[Unit]\n")?;
     }
@@ -73,7 +77,7 @@ fn installed() -> Result<(TempDir, PathBuf)> {
 fn systemd_takes_every_line() -> Result<()> {
     let (root, units) = installed()?;
     let root = format!("--root={}", root.path().display());
-    for unit in SERVICES.map(|(service, ..)| service).into_iter().chain([TARGET, HOLD.0]) {
+    for unit in SERVICES.map(|(service, ..)| service).into_iter().chain([TARGET, HOLD.0, METRICS.0, TIMER]) {
         let path = units.join(unit);
         let output = analyze(&["verify", "--man=no", &root, path.to_str().context("no text")?])?;
         // A key that is not known is passed over with a warning and success.
@@ -86,7 +90,7 @@ fn systemd_takes_every_line() -> Result<()> {
 #[test]
 fn a_unit_leaves_no_more_open_than_it_must() -> Result<()> {
     let agents = SERVICES.map(|(service, _, limit)| (service, limit));
-    for (service, limit) in agents.into_iter().chain([HOLD]) {
+    for (service, limit) in agents.into_iter().chain([HOLD, METRICS]) {
         let path = folder().join(service);
         let limit = format!("--threshold={limit}");
         let output = analyze(&["security", "--offline=true", &limit, path.to_str().context("no text")?])?;
@@ -111,6 +115,10 @@ fn all_have_the_same_common_part() -> Result<()> {
     for (service, ..) in SERVICES {
         assert_eq!(common(service, of_agents)?, agent, "{service}");
     }
+    // It names none of the folders that this makes, and runs four times a minute.
+    let is_meant = |line: &&str| !line.starts_with("ExecStartPre=");
+    let meant: Vec<&str> = first.lines().filter(is_meant).collect();
+    assert_eq!(common(METRICS.0, of_all)?.lines().collect::<Vec<_>>(), meant, "{}", METRICS.0);
     Ok(())
 }
 
