@@ -80,7 +80,7 @@ impl BootTotals {
     /// Counts a boot, unless it is counted already: `boot` and `at` as NodeAgentStatus has them. Returns whether anything has
     /// changed.
     pub fn count(&mut self, boot: u32, at: GoTime, cause: UndrainedCause) -> bool {
-        // Without any count yet, boot 0 may be meant by the default.
+        // Before the first count both fields have the values of boot 0.
         if (self.last_boot, self.last_at) == (boot, at) && !self.undrained.is_empty() {
             return false;
         }

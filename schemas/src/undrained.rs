@@ -7,7 +7,7 @@ use crate::{NodeAgentStatus, Outcome};
 pub const WENT_PAST_EBB: &str = "went down past ebb, without a drain: a power cut, a crash, `reboot -f`, or a shutdown that \
                                  ebb-hold.service did not hold";
 
-/// What ebb-hold says when its time is over begins with these words.
+/// The setting that limits how long ebb-hold keeps a shutdown back. Its name is in the reboot reason when that time is over.
 pub const HOLD_TIMEOUT: &str = "hold.timeout";
 
 /// Why a device went down without a drain.

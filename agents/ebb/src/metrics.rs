@@ -3,7 +3,6 @@
 
 mod families;
 
-use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -50,11 +49,7 @@ pub(crate) fn run(arguments: &MetricsArguments) -> anyhow::Result<()> {
     let root = readable_root(&arguments.root)?;
     let text = Known::read(&root).text(clock::wall())?;
     let Some(file) = &arguments.file else {
-        return match io::stdout().write_all(text.as_bytes()) {
-            // Whoever reads it has seen enough.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            result => result.context("the metrics cannot be written to stdout"),
-        };
+        return screen::whole(&text).context("the metrics cannot be written to stdout");
     };
     let name = file.file_name().and_then(|name| name.to_str());
     let name = name.with_context(|| format!("{}: --file wants the name of a file", text::path(file)))?;
@@ -229,7 +224,7 @@ fn totals<T: Topic + Default>(root: &Root, agent: &str) -> Option<T> {
     match read_item(root, agent, Persistence::Persistent, &TopicKey::global()) {
         Ok(totals) => Some(totals.unwrap_or_default()),
         Err(refusal) => {
-            screen::say(&format!("left out: {refusal}"));
+            screen::say(&format!("these metrics are left out: {refusal}"));
             None
         }
     }

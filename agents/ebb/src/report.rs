@@ -7,7 +7,7 @@ mod scale;
 mod timeline;
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -51,11 +51,7 @@ pub(crate) fn run(arguments: &ReportArguments) -> anyhow::Result<()> {
     let told = Told::of(drain, &lines);
     let page = page::of(&told, &lines);
     if arguments.html == Path::new("-") {
-        return match io::stdout().write_all(page.as_bytes()) {
-            // Whoever reads it has seen enough.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            result => result.context("the page cannot be written to stdout"),
-        };
+        return screen::whole(&page).context("the page cannot be written to stdout");
     }
     let shown = text::path(&arguments.html);
     File::create(&arguments.html).and_then(|mut file| file.write_all(page.as_bytes())).with_context(

@@ -116,6 +116,18 @@ pub fn lines_of_page(lines: &[String]) {
     }
 }
 
+/// Prints a text as it stands: a page or a file in which nothing of others is left that a terminal would obey. A reader
+/// that has seen enough and closes stdout is no error.
+///
+/// # Errors
+/// Stdout takes nothing, for example because it is a file on a full disk.
+pub fn whole(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
 /// Prints a document as JSON on several lines. Characters that are not plain are escaped, which means the same.
 ///
 /// # Errors

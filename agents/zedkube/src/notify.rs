@@ -48,11 +48,8 @@ impl Notifier {
     /// comes back from a drain.
     pub(crate) fn look(&mut self, status: NodeDrainStatus, report: NodeDrainReport) {
         let now = what(status, &report);
-        if is_on_its_way_back(&report) {
-            self.told = Some(now);
-            return;
-        }
-        if self.told.replace(now).is_some_and(|told| told != now) {
+        let is_another = self.told.replace(now).is_some_and(|told| told != now);
+        if is_another && !is_on_its_way_back(&report) {
             self.news.send_replace(Arc::new(News { status, report }));
         }
     }

@@ -14,7 +14,7 @@ impl Families {
         self.add(name, help, MetricType::GAUGE, vec![metric]);
     }
 
-    /// One value for each value of a label.
+    /// One value that goes up and down for each value of a label.
     pub(super) fn gauges<'a>(
         &mut self,
         name: &str,
@@ -22,12 +22,8 @@ impl Families {
         label: &str,
         samples: impl IntoIterator<Item = (&'a str, f64)>,
     ) {
-        let metric = |(of, value)| {
-            let mut metric = Metric::from_label(vec![pair(label, of)]);
-            metric.set_gauge(gauge(value));
-            metric
-        };
-        self.add(name, help, MetricType::GAUGE, samples.into_iter().map(metric).collect());
+        let set = |metric: &mut Metric, value| metric.set_gauge(gauge(value));
+        self.add(name, help, MetricType::GAUGE, labelled(label, samples, set));
     }
 
     /// One counter for each value of a label.
@@ -38,14 +34,12 @@ impl Families {
         label: &str,
         samples: impl IntoIterator<Item = (&'a str, f64)>,
     ) {
-        let metric = |(of, value)| {
+        let set = |metric: &mut Metric, value| {
             let mut counter = Counter::default();
             counter.set_value(value);
-            let mut metric = Metric::from_label(vec![pair(label, of)]);
             metric.set_counter(counter);
-            metric
         };
-        self.add(name, help, MetricType::COUNTER, samples.into_iter().map(metric).collect());
+        self.add(name, help, MetricType::COUNTER, labelled(label, samples, set));
     }
 
     /// A histogram: the upper limit of each class with the number in this class alone, the number in all, and their sum.
@@ -99,9 +93,19 @@ fn gauge(value: f64) -> Gauge {
     gauge
 }
 
-fn pair(name: &str, value: &str) -> LabelPair {
-    let mut pair = LabelPair::default();
-    pair.set_name(name.to_owned());
-    pair.set_value(value.to_owned());
-    pair
+/// A metric for each value of the label.
+fn labelled<'a>(
+    label: &str,
+    samples: impl IntoIterator<Item = (&'a str, f64)>,
+    set: impl Fn(&mut Metric, f64),
+) -> Vec<Metric> {
+    let metric = |(of, value): (&str, f64)| {
+        let mut pair = LabelPair::default();
+        pair.set_name(label.to_owned());
+        pair.set_value(of.to_owned());
+        let mut metric = Metric::from_label(vec![pair]);
+        set(&mut metric, value);
+        metric
+    };
+    samples.into_iter().map(metric).collect()
 }

@@ -1,6 +1,6 @@
 //! The kinds of what keeps a pod, for counting.
 
-/// What keeps a pod on the node. A pod counts once, for what its last answer says.
+/// What keeps a pod on the node. A pod has one kind at a time: that of its cause in [`super::Blocked`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BlockedBy {
     /// A PodDisruptionBudget refuses its eviction, and nothing else does.
