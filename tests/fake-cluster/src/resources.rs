@@ -220,4 +220,5 @@ pub(crate) static RESOURCES: &[&Resource] = &[
         .update(Versioned)
         .short(&["lhs"]),
     &Resource::new("longhorn.io", "v1beta2", "Node", "nodes"),
+    &Resource::new("postgresql.cnpg.io", "v1", "Cluster", "clusters").status(Dropped).update(Versioned),
 ];

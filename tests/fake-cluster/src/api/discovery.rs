@@ -24,6 +24,7 @@ pub(super) fn answer(verb: Verb, path: &str, unserved: &BTreeSet<String>) -> Res
     match segments.as_slice() {
         ["readyz" | "livez" | "healthz", ..] => Ok(Reply::text(200, "ok")),
         ["version"] => Ok(Reply::json(200, &version())),
+        ["api"] => Ok(Reply::json(200, &json!({"kind": "APIVersions", "versions": ["v1"]}))),
         ["apis"] => Ok(Reply::json(200, &group_list())),
         ["apis", group] => {
             Ok(group_named(group).map_or_else(page_not_found, |group| Reply::json(200, &group)))
@@ -137,4 +138,17 @@ fn entries(resource: &Resource) -> Vec<Value> {
         }));
     }
     entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without it kubectl knows no core group, and `kubectl get nodes` finds Longhorn's nodes.
+    #[test]
+    fn the_core_group_has_a_version() {
+        let reply = answer(Verb::Get, "/api", &BTreeSet::new()).unwrap();
+        let body: Value = serde_json::from_slice(&reply.body).unwrap();
+        assert_eq!(body["versions"], json!(["v1"]));
+    }
 }
