@@ -13,12 +13,11 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use pubsub::{AgentLock, Root};
 use runtime::drain_order::{Detour, OverrideFile, Taken, let_none_pass, let_pass};
-use runtime::liveness::hung_for;
 use runtime::peers;
-use schemas::{Agent, DrainOrder, DrainOverride, DrainRequester, DrainStatus, age, agent};
+use schemas::{Agent, DrainOrder, DrainOverride, DrainRequester, DrainStatus, agent};
 use serde::Serialize;
 
-use crate::operator::{OperatorFlags, journal, reason};
+use crate::operator::{OperatorFlags, journal, reason, zedkube_hangs};
 use kubectl_ebb::screen;
 
 use delete_pods::DeletePodsArguments;
@@ -133,7 +132,7 @@ fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<OrderResult> {
     drop(lock);
     let result =
         kubectl_ebb::in_runtime(async { Ok(result::wait(root, order, &file, before.as_ref()).await) })?;
-    let trouble = || absence(root).or_else(|| hang(root));
+    let trouble = || absence(root).or_else(|| zedkube_hangs(root));
     if result.taken == Taken::Not
         && let Some(trouble) = trouble()
     {
@@ -145,12 +144,6 @@ fn apply(root: &Root, order: &DrainOverride) -> anyhow::Result<OrderResult> {
 
 fn absence(root: &Root) -> Option<String> {
     (!peers::runs(root, Agent::Zedkube)).then(|| "zedkube does not run".to_owned())
-}
-
-fn hang(root: &Root) -> Option<String> {
-    let silent = hung_for(root, agent::ZEDKUBE)?;
-    let age = age(u64::try_from(silent.as_millis()).unwrap_or(u64::MAX));
-    Some(format!("zedkube hangs: its touch file is {age} old"))
 }
 
 fn write(file: &mut OverrideFile, order: &DrainOverride) -> anyhow::Result<()> {

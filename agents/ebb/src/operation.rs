@@ -29,7 +29,7 @@ use schemas::{
 use serde::Serialize;
 
 use crate::freeze;
-use crate::operator::{OperatorFlags, because, journal, reason, warn_without_zedkube};
+use crate::operator::{OperatorFlags, because, journal, reason, warn_without_zedkube, zedkube_hangs};
 use crate::screen;
 use crate::status::times::Clock;
 use crate::waiting::{SOON, until};
@@ -270,12 +270,16 @@ async fn reported(root: &Root) -> Option<NodeDrainReport> {
         read_item(root, agent::ZEDKUBE, Persistence::Volatile, &TopicKey::global()).ok().flatten()
     };
     let last = read()?;
-    if !peers::runs(root, Agent::Zedkube) {
+    if !peers::runs(root, Agent::Zedkube) || zedkube_hangs(root).is_some() {
         return Some(last);
     }
     let says = |report: &NodeDrainReport| {
         let is_drained = matches!(report.phase.as_str(), "Cordoning" | "Attempting" | "Pausing" | "Complete");
-        is_drained || !report.outlook.is_empty() || report.disabled.is_some() || report.member == Member::No
+        is_drained
+            || !report.outlook.is_empty()
+            || report.held_by.is_some()
+            || report.disabled.is_some()
+            || report.member == Member::No
     };
     let folder = root.folder::<NodeDrainReport>(agent::ZEDKUBE, Persistence::Volatile);
     until([folder], SOON, || read().filter(says)).await.or(Some(last))
@@ -326,6 +330,9 @@ fn when(root: &Root, options: CommandOptions, report: Option<NodeDrainReport>) -
             "at once, WITHOUT a drain: this device is in no cluster".to_owned()
         }
         Some(NodeDrainReport { outlook, .. }) if !outlook.is_empty() => outlook,
+        Some(NodeDrainReport { held_by: Some(_), reason, .. }) => {
+            format!("once the node is drained; now it waits: {reason}")
+        }
         Some(_) | None => "once the node is drained".to_owned(),
     }
 }

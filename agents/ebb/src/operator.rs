@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use pubsub::{Persistence, Root};
+use runtime::liveness::hung_for;
 use runtime::logs;
 use runtime::peers::{has_zedkube, user_name};
-use schemas::{Agent, agent};
+use schemas::{Agent, age, agent};
 use serde::Serialize;
 
 use kubectl_ebb::screen;
@@ -130,14 +131,26 @@ pub(crate) fn journal(root: &Root, text: &str, reason: &str) {
     tracing::info!("{text}");
 }
 
-/// Warns on stderr that the node will not be drained because zedkube does not run.
+/// Warns on stderr that the node will not be drained because zedkube does not run, or hangs.
 pub(crate) fn warn_without_zedkube(root: &Root) {
-    if !has_zedkube(root) {
-        screen::say(
-            "Warning: zedkube does not run: this node is not drained, and after `drain.start.timeout` the device may \
-             go down undrained; start it with `ebb zedkube`",
-        );
+    let absent =
+        || (!has_zedkube(root)).then(|| ("zedkube does not run".to_owned(), "start it with `ebb zedkube`"));
+    let hangs = || {
+        Some((zedkube_hangs(root)?, "restart it: systemctl restart ebb-zedkube (without systemd: `ebb run`)"))
+    };
+    if let Some((trouble, remedy)) = absent().or_else(hangs) {
+        screen::say(&format!(
+            "Warning: {trouble}: this node is not drained, and after `drain.start.timeout` the device may go down \
+             undrained; {remedy}"
+        ));
     }
+}
+
+/// Says since when zedkube hangs; None if it does not.
+pub(crate) fn zedkube_hangs(root: &Root) -> Option<String> {
+    let silent = hung_for(root, agent::ZEDKUBE)?;
+    let age = age(u64::try_from(silent.as_millis()).unwrap_or(u64::MAX));
+    Some(format!("zedkube hangs: its touch file is {age} old"))
 }
 
 #[cfg(test)]

@@ -215,7 +215,8 @@ async fn without_a_zedkube_that_works_the_request_that_stands_passes() -> Result
         assert!(!file(&device).exists(), "an order that was told as failed must not count later");
 
         device.start_device_op().await?;
-        device.json(&["reboot"]).await?;
+        let said = device.ebb(&["reboot"]).await?;
+        assert!(said.code == 0 && said.err.starts_with(&format!("Warning: {trouble}")), "{said:?}");
         let status = || device.item::<DeviceOpStatus>(agent::ZEDAGENT, "global");
         let waits = |status: &DeviceOpStatus| status.blocked_by.starts_with(blocked_by);
         device.until("device-op waits for zedkube", || status().filter(waits)).await?;

@@ -10,7 +10,7 @@ use pubsub::AgentLock;
 use runtime::peers;
 use schemas::{
     AuditLine, CommandFreeze, CommandState, DeviceAction, DeviceActionState, DeviceOpState, DeviceOpStatus,
-    DeviceOpsCmd, Member, NodeDrainReport, Operation, Source, agent, parse,
+    DeviceOpsCmd, HeldBy, Member, NodeDrainReport, Operation, Source, agent, parse,
 };
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -429,7 +429,7 @@ async fn a_person_can_wait_until_the_device_goes_down() -> Result<()> {
 
 /// The answer says what will really happen.
 #[tokio::test]
-async fn a_command_that_would_not_drain_says_so() -> Result<()> {
+async fn a_command_that_is_not_drained_for_at_once_says_so() -> Result<()> {
     let mut device = Device::new()?;
     let report = NodeDrainReport { member: Member::No, ..NodeDrainReport::default() };
     device.publish(agent::ZEDKUBE, "global", &report)?;
@@ -439,12 +439,20 @@ async fn a_command_that_would_not_drain_says_so() -> Result<()> {
     let start = "reboot 1 is commanded: at once, WITHOUT a drain: this device is in no cluster; ";
     assert!(said.code == 0 && said.out.starts_with(start), "{said:?}");
     drop(zedkube);
+    let is_member = || NodeDrainReport { member: Member::Yes, ..NodeDrainReport::default() };
     let outlook = "WITHOUT a drain after 5 min, because of that".to_owned();
-    let report = NodeDrainReport { member: Member::Yes, outlook, ..NodeDrainReport::default() };
-    device.publish(agent::ZEDKUBE, "global", &report)?;
-    let _zedkube = AgentLock::acquire(&device.root, agent::ZEDKUBE)?;
+    device.publish(agent::ZEDKUBE, "global", &NodeDrainReport { outlook, ..is_member() })?;
+    let zedkube = AgentLock::acquire(&device.root, agent::ZEDKUBE)?;
     let said = device.ebb(&["poweroff"]).await?;
     let start = "poweroff 1 is commanded: WITHOUT a drain after 5 min, because of that; ";
+    assert!(said.code == 0 && said.out.starts_with(start), "{said:?}");
+    drop(zedkube);
+    let (held_by, reason) = (Some(HeldBy::Slot), "all slots are taken: edge-b".to_owned());
+    device.publish(agent::ZEDKUBE, "global", &NodeDrainReport { held_by, reason, ..is_member() })?;
+    let _zedkube = AgentLock::acquire(&device.root, agent::ZEDKUBE)?;
+    let said = device.ebb(&["shutdown"]).await?;
+    let start =
+        "shutdown 1 is commanded: once the node is drained; now it waits: all slots are taken: edge-b; ";
     assert!(said.code == 0 && said.out.starts_with(start), "{said:?}");
     Ok(())
 }
