@@ -43,7 +43,7 @@ async fn run_until_stopped(agent: Agent, flags: &AgentFlags) -> ExitCode {
 }
 
 /// Runs the agent's loop.
-pub(crate) async fn work(agent: Agent, started: runtime::Agent, stop: Stop) -> anyhow::Result<()> {
+async fn work(agent: Agent, started: runtime::Agent, stop: Stop) -> anyhow::Result<()> {
     match agent {
         Agent::Zedkube => Box::pin(started.run(stop, zedkube::run)).await??,
         Agent::DeviceOp => Box::pin(started.run(stop, device_op::run)).await??,

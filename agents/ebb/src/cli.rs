@@ -17,6 +17,8 @@ use crate::cancel::CancelArguments;
 use crate::commands::CommandsArguments;
 use crate::completion::CompletionArguments;
 use crate::config::ConfigArguments;
+#[cfg(feature = "demo")]
+use crate::demo::DemoArguments;
 use crate::force::ForceArguments;
 use crate::freeze::{FreezeArguments, UnfreezeArguments};
 use crate::history::HistoryArguments;
@@ -151,18 +153,6 @@ pub(crate) struct StatusArguments {
     /// Print the whole status as one JSON object
     #[arg(long, conflicts_with = "pods")]
     pub(crate) json: bool,
-}
-
-/// Arguments of `ebb demo`.
-#[cfg(feature = "demo")]
-#[derive(Args, Debug)]
-pub(crate) struct DemoArguments {
-    /// Keep running after the reboot, so that you can inspect and cancel from another terminal; Ctrl-C ends it
-    #[arg(long)]
-    pub(crate) hold: bool,
-    /// Number of pods to evict from the node
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=500))]
-    pub(crate) pods: u16,
 }
 
 /// Parses the arguments; the first is the name under which the program was called.

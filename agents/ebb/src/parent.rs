@@ -41,6 +41,9 @@ pub(crate) struct RunArguments {
     /// Agents to run, if EVE's zedbox runs the others; default: all four, and the sentinel if it is set up
     #[arg(value_name = "AGENT", value_parser = agent)]
     agents: Vec<Agent>,
+    /// Process id of the parent: `ebb run` ends when that process does
+    #[arg(long, value_name = "PID", hide = true)]
+    parent: Option<i32>,
     #[command(flatten)]
     flags: AgentFlags,
 }
@@ -63,6 +66,9 @@ pub(crate) struct ChildArguments {
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let flags = &arguments.flags;
     logs::init(flags.log_format, NAME)?;
+    if let Some(parent) = arguments.parent {
+        end_with(Pid::from_raw(parent)).map_err(anyhow::Error::msg)?;
+    }
     let lock = AgentLock::acquire(&flags.root(), NAME).context("cannot start the agents")?;
     let children = Children::new(flags);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

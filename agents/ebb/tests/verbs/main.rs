@@ -6,6 +6,7 @@ mod configs;
 mod connections;
 mod cordons;
 mod deletions;
+mod demos;
 mod device;
 mod drains;
 mod dry_runs;
