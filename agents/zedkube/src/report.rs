@@ -223,7 +223,9 @@ fn hint(state: &State, around: &Surroundings, blockers: &[diagnosis::Blocker], n
             return "if this machine is in a cluster: set cluster.kubeconfig; until then it goes down WITHOUT a drain"
                 .to_owned();
         }
-        let said = words::hint(state, now);
+        // Requests that wait for their turn are no reason to look at the API server.
+        let is_asked = !around.is_paced || held_by(state, now).is_some();
+        let said = if is_asked { words::hint(state, now) } else { String::new() };
         let of_pods = || blockers.first().map(|blocker| blocker.hint.clone());
         let of_drain = || Some(said).filter(|said| !said.is_empty()).or_else(of_pods).unwrap_or_default();
         return foreseen(state, around, now).map_or_else(of_drain, |problem| problem.hint.clone());
@@ -423,8 +425,12 @@ mod tests {
         for what in ["Cluster", "Confinement", "Node"] {
             assert_eq!(said(what), (quiet.clone(), String::new()), "{what} stops no drain");
         }
-        let state = State::new(Member::Yes, "boot".to_owned(), Moment(0));
+        let mut state = State::new(Member::Yes, "boot".to_owned(), Moment(0));
         let around = Surroundings { is_paced: true, ..Surroundings::default() };
         assert!(reason(&state, &around, Moment(0)).contains("so the next ones wait, for a minute at most"));
+        state.phase = Phase::Waiting(session::phase::Waiting::default());
+        let shown = |around: &Surroundings| hint(&state, around, &[], Moment(0));
+        assert!(shown(&Surroundings::default()).starts_with("look at the API server"));
+        assert_eq!(shown(&around), "", "it was not asked");
     }
 }

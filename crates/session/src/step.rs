@@ -419,7 +419,10 @@ fn attempt_failed(
 ) -> Next {
     let Cordoning { attempt: number, started, .. } = *cordoning;
     let is_last = number >= context.policy.attempts;
-    let text = format!("{number} attempts failed, the last one because {error}");
+    let text = match number {
+        1 => format!("the attempt failed because {error}"),
+        _ => format!("{number} attempts failed, the last one because {error}"),
+    };
     state.session.attempts.push(AttemptRecord { number, started, ended: context.now, error });
     if is_last {
         Next::Fail(Failed::Drain(text))
