@@ -226,6 +226,8 @@ pub struct BaseOsHold {
     pub since: GoTime,
     /// Reason why the activation waits; empty if it does not wait.
     pub blocked_by: String,
+    /// As in [`crate::DeviceOpStatus`]: baseos cannot write or do what it has decided, as `BlockedBy` says.
+    pub stuck: bool,
     /// Reason why the gate let the activation pass.
     pub release: String,
     /// Time of the next try after a failure; unset if there will be none.

@@ -232,6 +232,9 @@ pub struct DeviceOpStatus {
     pub since: GoTime,
     /// Reason why the operation waits; empty if it does not wait.
     pub blocked_by: String,
+    /// device-op cannot write or do what it has decided, as `BlockedBy` says: `/persist` is full, for example. Nothing
+    /// goes on, not even a new command; it tries again by itself.
+    pub stuck: bool,
     /// Reason why the gate let the operation pass: drained, not a member, forced, on time-out.
     pub release: String,
     /// Time of the next try after a failure; unset if there will be none.

@@ -79,7 +79,7 @@ fn unusable(
 /// The hold keeps nodeagent from going down only while the activate command runs (`is_running`): a disk that accepts
 /// no writes must not stop a reboot or poweroff of device-op.
 pub(crate) fn troubled(hold: &BaseOsHold, is_running: bool, error: &str) -> Option<BaseOsHold> {
-    let hold = BaseOsHold { blocked_by: error.to_owned(), ..hold.clone() };
+    let hold = BaseOsHold { blocked_by: error.to_owned(), stuck: true, ..hold.clone() };
     match hold.state {
         BaseOsHoldState::Activating if !is_running => {
             Some(BaseOsHold { state: BaseOsHoldState::Deferred, release: String::new(), ..hold })
@@ -116,6 +116,7 @@ fn hold(next: &State, facts: &Facts, needs: &Needs, (state, blocked_by, release)
         state,
         since: GoTime::ZERO,
         blocked_by,
+        stuck: false,
         release,
         next_try: next.next_try.map_or(GoTime::ZERO, |next_try| next_try.shown),
         undrained_in_seconds: facts.drain.undrained_in_seconds().filter(|_| is_at_gate),

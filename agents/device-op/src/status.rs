@@ -69,7 +69,7 @@ fn author(next: &State, current: Accepted, facts: &Facts) -> (String, String) {
 pub(crate) fn troubled(state: &State, error: &str) -> Option<DeviceOpStatus> {
     match state.shown.state {
         DeviceOpState::Idle | DeviceOpState::Deferred | DeviceOpState::Failed => {
-            Some(DeviceOpStatus { blocked_by: error.to_owned(), ..state.shown.clone() })
+            Some(DeviceOpStatus { blocked_by: error.to_owned(), stuck: true, ..state.shown.clone() })
         }
         DeviceOpState::HandedOver => None,
     }
@@ -107,6 +107,7 @@ fn status(next: &State, judged: &Judged, facts: &Facts) -> DeviceOpStatus {
         state,
         since: GoTime::ZERO,
         blocked_by,
+        stuck: false,
         release,
         next_try: next.next_try.map_or(GoTime::ZERO, |next_try| next_try.shown),
         undrained_in_seconds: facts.drain.undrained_in_seconds().filter(|_| next.phase == Phase::Deferred),

@@ -224,7 +224,8 @@ async fn a_record_that_cannot_be_written_stops_everything_and_is_told() {
     std::fs::remove_dir_all(&folder).unwrap();
     device.write("persist/status/zedagent/OperationRecord", "in the way");
     device.give(Operation::Reboot, 2);
-    device.until_blocked_by("reboot 2 cannot go on: cannot publish OperationRecord").await;
+    let status = device.until_blocked_by("reboot 2 cannot go on: cannot publish OperationRecord").await;
+    assert!(status.stuck, "{status:?}");
     let counter = std::fs::read(device.path(&counter_path(Operation::Reboot))).unwrap();
     assert_eq!(parse::<DeviceOpsCmd>(&counter).unwrap().counter, 1);
 

@@ -73,6 +73,7 @@ pub(super) fn troubles(seen: &StatusView, clock: &Clock, is_whole: bool) -> Vec<
     all.extend(kept.and_then(|report| standing_order(report, clock)));
     all.extend(seen.status.and_then(|status| undrained(status.status, report?.outcome?)));
     all.extend(failures(seen, clock, most));
+    all.extend(stuck(seen));
     all.extend(kept.into_iter().flat_map(|report| held(report, clock, most)));
     all.extend(frozen(seen));
     all.extend(no_window(seen));
@@ -131,7 +132,7 @@ fn waiting(seen: &StatusView) -> impl Iterator<Item = &str> {
     op.map(|status| status.blocked_by.as_str()).chain(image.map(|hold| hold.blocked_by.as_str()))
 }
 
-/// An operation, or an image, that will not wait for zedkube much longer.
+/// An operation, or an image, that will not wait for zedkube much longer. An agent that does not run lets nothing go.
 fn undrained_by_agents(seen: &StatusView) -> Vec<Trouble> {
     let line = |what: &str, seconds: u64, why: &str, stop: String| {
         let left = age(seconds.saturating_mul(1000));
@@ -143,11 +144,11 @@ fn undrained_by_agents(seen: &StatusView) -> Vec<Trouble> {
             format!("{}; or take it back: {stop}", start(agent::ZEDKUBE)),
         )
     };
-    let op = seen.device_op.as_ref().and_then(|status| {
+    let op = seen.device_op.as_ref().filter(|_| runs(seen, agent::ZEDAGENT)).and_then(|status| {
         let seconds = status.undrained_in_seconds?;
         Some(line(&operation(status), seconds, &status.blocked_by, cancel(Some(status))))
     });
-    let image = seen.base_os.as_ref().and_then(|hold| {
+    let image = seen.base_os.as_ref().filter(|_| runs(seen, agent::BASEOSMGR)).and_then(|hold| {
         let seconds = hold.undrained_in_seconds?;
         Some(line(&self::image(hold), seconds, &hold.blocked_by, "ebb cancel update".to_owned()))
     });
@@ -273,6 +274,23 @@ fn undrained(status: DrainStatus, outcome: Outcome) -> Option<Trouble> {
         | Outcome::Cancelled => "NOT DRAINED",
     };
     is_let_go.then(|| Trouble::new(Code::Undrained, format!("{why}: the node may go down all the same"), ""))
+}
+
+fn runs(seen: &StatusView, name: &str) -> bool {
+    seen.agents.iter().all(|agent| agent.running || agent.name != name)
+}
+
+/// An agent that cannot write or do what it has decided.
+fn stuck(seen: &StatusView) -> impl Iterator<Item = Trouble> {
+    let op = seen.device_op.iter().filter(|status| status.stuck && runs(seen, agent::ZEDAGENT)).map(|status| {
+        let todo = "make room on /persist, or mend what the text names: it goes on by itself; a reboot goes without a record \
+                    by `ebb reboot --without-record`, and is drained for all the same";
+        (&status.blocked_by, todo)
+    });
+    let image = seen.base_os.iter().filter(|hold| hold.stuck && runs(seen, agent::BASEOSMGR)).map(|hold| {
+        (&hold.blocked_by, "make room on /persist, or mend what the text names: it goes on by itself")
+    });
+    op.chain(image).map(|(why, todo)| Trouble::new(Code::Blocked, format!("BLOCKED: {why}"), todo))
 }
 
 /// Everything that has failed.

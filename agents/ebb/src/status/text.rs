@@ -281,10 +281,13 @@ fn device_op(status: &DeviceOpStatus, own: &str) -> Option<(String, String)> {
     let DeviceOpStatus { blocked_by, release, .. } = status;
     match status.state {
         // While nothing is pending this line still shows refused files.
-        DeviceOpState::Idle if blocked_by.is_empty() => None,
+        DeviceOpState::Idle if blocked_by.is_empty() || status.stuck => None,
         DeviceOpState::Idle => Some((format!("Operation: none is pending; {blocked_by}"), release.clone())),
         DeviceOpState::Deferred if status.undrained_in_seconds.is_some() => {
             Some((format!("Operation: {name} waits for zedkube"), String::new()))
+        }
+        DeviceOpState::Deferred if status.stuck => {
+            Some((format!("Operation: {name} is held back by that"), String::new()))
         }
         DeviceOpState::Deferred if blocked_by == own => {
             Some((format!("Operation: {name} waits for the drain"), String::new()))
@@ -319,10 +322,13 @@ fn base_os(hold: &BaseOsHold, own: &str) -> Option<(String, String)> {
     let image = head::image(hold).replacen("image", "Image:", 1);
     let BaseOsHold { blocked_by, release, .. } = hold;
     match hold.state {
-        BaseOsHoldState::Idle if blocked_by.is_empty() => None,
+        BaseOsHoldState::Idle if blocked_by.is_empty() || hold.stuck => None,
         BaseOsHoldState::Idle => Some((format!("Image: none is pending; {blocked_by}"), release.clone())),
         BaseOsHoldState::Deferred if hold.undrained_in_seconds.is_some() => {
             Some((format!("{image} waits for zedkube"), String::new()))
+        }
+        BaseOsHoldState::Deferred if hold.stuck => {
+            Some((format!("{image} is held back by that"), String::new()))
         }
         BaseOsHoldState::Deferred if blocked_by == own => {
             Some((format!("{image} waits for the drain"), String::new()))

@@ -443,17 +443,19 @@ fn agents_down() -> Vec<Situation> {
     let attempt = || blocked(vec![blocker(BUDGET, BUDGET_HINT, 3)]);
     let mut hung = attempt();
     hung.agents[0].silent_seconds = Some(720);
-    let mut dead = without(attempt(), &[agent::ZEDKUBE]);
-    let waits = reboot(DeviceOpState::Deferred, "zedkube does not run (10 s of 600 s)");
-    dead.device_op = Some(DeviceOpStatus { undrained_in_seconds: Some(590), ..waits });
+    let waits = || {
+        let waits = reboot(DeviceOpState::Deferred, "zedkube does not run (10 s of 600 s)");
+        let device_op = Some(DeviceOpStatus { undrained_in_seconds: Some(590), ..waits });
+        StatusView { device_op, ..attempt() }
+    };
     vec![
-        ("zedkube is dead, a reboot waits", dead),
+        ("zedkube is dead, a reboot waits", without(waits(), &[agent::ZEDKUBE])),
         ("zedkube is dead", without(idle(), &[agent::ZEDKUBE])),
         ("zedkube hangs", hung),
         ("another agent is dead", without(idle(), &[agent::ZEDAGENT])),
         (
             "all agents are dead",
-            without(attempt(), &[agent::ZEDKUBE, agent::ZEDAGENT, agent::NODEAGENT, agent::BASEOSMGR]),
+            without(waits(), &[agent::ZEDKUBE, agent::ZEDAGENT, agent::NODEAGENT, agent::BASEOSMGR]),
         ),
         (
             "no agent has run",
@@ -476,6 +478,10 @@ fn settings() -> Vec<Situation> {
         means: Some(vec![DeviceAction::DRY_RUN.into()]),
         ..DeviceAction::default()
     });
+    let mut full = idle();
+    let error = "reboot 8 cannot go on: cannot publish OperationRecord: cannot write \"/persist/status/zedagent/OperationRecord/global.json\": No space left on device (os error 28)";
+    full.device_op =
+        Some(DeviceOpStatus { stuck: true, blocked_by: error.into(), ..DeviceOpStatus::default() });
     let mut frozen = idle();
     frozen.freeze =
         Some(CommandFreeze { by: "alice".into(), reason: "inventory".into(), ..CommandFreeze::default() });
@@ -489,6 +495,7 @@ fn settings() -> Vec<Situation> {
                 report.omitted = Omitted { refused: 5, ..Omitted::default() };
             }),
         ),
+        ("`/persist` is full", full),
         ("commands are frozen", frozen),
         (
             "a reboot waits for the window",
