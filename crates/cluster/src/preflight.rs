@@ -123,7 +123,7 @@ pub async fn preflight(cluster: &Cluster, identity: &Identity, map: Option<&Slot
             found.add(
                 Check::Rights,
                 failure.text(),
-                "grant it (packaging/kubernetes), or give valid credentials (a token that is bound to a Node ends with it)",
+                "grant it (/usr/share/ebb/kubernetes), or give valid credentials (a token that is bound to a Node ends with it)",
             );
         }
         Err(failure) => return without_connection(&failure),
@@ -135,7 +135,7 @@ pub async fn preflight(cluster: &Cluster, identity: &Identity, map: Option<&Slot
     if let Ok(None) = cluster_uid(cluster).await {
         let text = "the cluster is not pinned: zedkube's user may not get namespaces kube-system, so a drain could be \
                     answered by another cluster to which a new kubeconfig leads";
-        found.add(Check::Cluster, text, "grant it: packaging/kubernetes has all rights that zedkube uses");
+        found.add(Check::Cluster, text, GRANT);
     }
     credentials(cluster, &mut found);
     found.problems.sort_by_key(|problem| problem.what);
@@ -270,7 +270,7 @@ async fn rights(cluster: &Cluster, node: Option<&str>, map: Option<&SlotMap>, fo
     }
     if !missing.is_empty() {
         let text = format!("zedkube's user may not: {}", missing.join("; "));
-        found.add(Check::Rights, text, "grant it: packaging/kubernetes has all rights that zedkube uses");
+        found.add(Check::Rights, text, GRANT);
     }
 }
 
@@ -297,7 +297,7 @@ async fn writes(cluster: &Cluster, own: &str, other: Option<&str>, found: &mut F
         found.add(
             Check::Rights,
             text,
-            "grant it (packaging/kubernetes), or fix the admission policy that the text names",
+            "grant it (/usr/share/ebb/kubernetes), or fix the admission policy that the text names",
         );
     }
     let Some(other) = other else { return };
@@ -308,7 +308,10 @@ async fn writes(cluster: &Cluster, own: &str, other: Option<&str>, found: &mut F
     }
 }
 
-const CONFINE: &str = "use this node's own credentials, and the admission policies of packaging/kubernetes: anyone who \
+/// What to do about rights that are missing.
+const GRANT: &str = "grant it: /usr/share/ebb/kubernetes has all rights that zedkube uses";
+
+const CONFINE: &str = "use this node's own credentials, and the admission policies of /usr/share/ebb/kubernetes: anyone who \
                        controls this device can drain every node";
 
 async fn slots(cluster: &Cluster, map: &SlotMap, own: &str, other: Option<&str>, found: &mut Found) {

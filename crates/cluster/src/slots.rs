@@ -244,7 +244,7 @@ const fn verb_of(based_on: Option<&str>) -> &'static str {
 fn missing(map: &SlotMap) -> SlotFailure {
     let text = format!(
         "there is no configmap {}/{}, in which nodes say who has a slot, and our credentials may not make it: an \
-         administrator makes it with `kubectl apply -f` of a manifest from packaging/kubernetes, or with `kubectl -n {} \
+         administrator makes it with `kubectl apply -f` of a manifest from /usr/share/ebb/kubernetes, or with `kubectl -n {} \
          create configmap {}`",
         map.namespace,
         map.name(),

@@ -295,7 +295,7 @@ fn unseen(state: &State) -> Option<(String, &'static str)> {
     let (why, hint) = match missing(state)? {
         HeldBy::Kubeconfig => (
             "a kubelet runs on this machine, and zedkube has no kubeconfig".to_owned(),
-            "give zedkube access (cluster.kubeconfig, packaging/kubernetes), or set cluster.mode = never if nothing here \
+            "give zedkube access (cluster.kubeconfig, /usr/share/ebb/kubernetes), or set cluster.mode = never if nothing here \
              needs a drain; ebb force complete lets one operation pass",
         ),
         HeldBy::ApiServer => {

@@ -363,7 +363,7 @@ fn outages() -> Vec<Situation> {
                     report.reason = "no drain would be possible now: a kubelet runs on this machine, and zedkube has no kubeconfig".into();
                 }),
                 HeldBy::Kubeconfig,
-                "give zedkube access (cluster.kubeconfig, packaging/kubernetes)",
+                "give zedkube access (cluster.kubeconfig, /usr/share/ebb/kubernetes)",
             ),
         ),
     ]
