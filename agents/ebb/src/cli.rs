@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use kubectl_ebb::called::called_as;
-use kubectl_ebb::cli::{COMPLETE, CompleteArguments, levels};
+use kubectl_ebb::cli::{COMPLETE, CompleteArguments, VERSION, levels};
 use kubectl_ebb::cordon::CordonArguments;
 use kubectl_ebb::drain::DrainArguments;
 use runtime::AgentFlags;
@@ -40,7 +40,7 @@ use crate::update::UpdateArguments;
 /// agents hold the operation back until zedkube reports COMPLETE. All state is in files, for example: `cat
 /// /run/zedkube/NodeDrainStatus/global.json | jq .`
 #[derive(Debug, Parser)]
-#[command(name = "ebb", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "ebb", version = VERSION, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -103,7 +103,7 @@ pub(crate) enum Command {
     Force(ForceArguments),
     /// Show or release slots: they limit how many nodes of a group are down for a drain at once
     Slots(SlotsArguments),
-    /// Show or check the settings of the agents
+    /// Show or check the settings of the agents, or print an example with all of them
     Config(ConfigArguments),
     /// Show the items of any agent's topics (for debugging)
     Topic(TopicArguments),
@@ -176,11 +176,11 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
 /// The definition of the program that a link with the name of an agent is: its help names the link alone.
 fn of_agent(agent: Agent, link: &str) -> clap::Command {
     let verb = Cli::command().find_subcommand(agent.name()).cloned().unwrap_or_default();
-    verb.bin_name(link).display_name(link).version(env!("CARGO_PKG_VERSION")).max_term_width(100)
+    verb.bin_name(link).display_name(link).version(VERSION).max_term_width(100)
 }
 
 /// The definition of all verbs and flags.
-pub(crate) fn definition() -> clap::Command {
+pub fn definition() -> clap::Command {
     help::grouped(Cli::command())
 }
 

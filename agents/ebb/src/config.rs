@@ -1,6 +1,8 @@
-//! `ebb config`: shows the settings of this device's agents, the origin of each, and the problems that were found.
+//! `ebb config`: shows the settings of this device's agents, the origin of each, and the problems that were found; an
+//! example with all of them.
 
 mod document;
+mod example;
 mod text;
 
 use std::process::ExitCode;
@@ -30,6 +32,8 @@ enum Verb {
     Show(View),
     /// Print the problems of the settings; exit code 1 if there are any
     Check(View),
+    /// Print a settings file with every key, its meaning and its default, all of it as comments
+    Example,
 }
 
 #[derive(Args, Debug)]
@@ -47,6 +51,11 @@ pub(crate) fn run(arguments: &ConfigArguments) -> anyhow::Result<ExitCode> {
     match &arguments.verb {
         Verb::Show(view) => show(view),
         Verb::Check(view) => check(view),
+        Verb::Example => {
+            let flags = AgentFlags::default();
+            screen::lines(example::lines(&load(&flags.root(), &flags, None).shown()));
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod force;
 mod freeze;
 mod history;
 mod hold;
+mod markdown;
 mod metrics;
 mod operation;
 mod operator;
@@ -41,6 +42,8 @@ use kubectl_ebb::{exit_code, parse_aside, screen};
 use schemas::{Agent, Operation};
 
 use cli::Command;
+pub use cli::definition;
+pub use markdown::without_links;
 
 /// Runs the program with these arguments (the first is the name under which it was called) and returns the exit code of
 /// the process: 0 done, 1 refused or failed, 2 invalid arguments. The verbs that imitate kubectl's exit with 1 for

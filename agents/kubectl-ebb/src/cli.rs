@@ -15,12 +15,18 @@ use crate::plan::PlanArguments;
 use crate::seen::SeenArguments;
 use crate::uncordon::UncordonArguments;
 
+/// What `--version` says: scripts/package names the commit and its date.
+pub const VERSION: &str = match option_env!("EBB_VERSION") {
+    Some(version) => version,
+    None => concat!(env!("CARGO_PKG_VERSION"), " (not built by scripts/package, which names the commit)"),
+};
+
 /// Drains nodes as `kubectl drain` does, with a reason for every wait; reboots, updates and shuts down the devices
 /// behind them.
 ///
 /// Other verbs about one device (its status, its poweroff) are typed there: `ebb status`.
 #[derive(Debug, Parser)]
-#[command(name = "kubectl-ebb", bin_name = "kubectl ebb", version, max_term_width = 100)]
+#[command(name = "kubectl-ebb", bin_name = "kubectl ebb", version = VERSION, max_term_width = 100)]
 #[command(arg_required_else_help = true, after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
@@ -135,7 +141,7 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Verb, clap::Error> {
 }
 
 /// The definition of all verbs and flags of the plugin.
-pub(crate) fn definition() -> clap::Command {
+pub fn definition() -> clap::Command {
     Cli::command()
 }
 

@@ -20,12 +20,18 @@ const EXAMPLES: &str = "\
 Examples:
   ebb status                          what is wrong, and what to type
   ebb reboot --reason \"fan swap\"      drain this node, then reboot the device
-  ebb plan NODE --ignore-daemonsets   what this drain would do, and what would block it
-  ebb drain NODE --ignore-daemonsets  as kubectl drain, with a reason for every wait";
+  ebb plan NODE --ignore-daemonsets   what a drain would do, what would block it
+  ebb drain NODE --ignore-daemonsets  as kubectl drain, and says why it waits";
 
 const CODES: &str = "\
-Exit codes: 0 done; 1 refused or failed; 2 invalid arguments (1 for drain, cordon, uncordon and plan, as kubectl);
-  130 after Ctrl-C. `ebb status` has its own: see `ebb status --help`.";
+Exit codes: 0 done; 1 refused or failed; 2 invalid arguments (1 for drain,
+  cordon, uncordon and plan, as kubectl); 130 after Ctrl-C. `ebb status` has
+  its own: see `ebb status --help`.";
+
+const FILES: &str = "\
+Settings: /etc/ebb/ebb.d/*.toml; `ebb config example` prints all of them.
+Pages for whoever operates a device, where a package puts them:
+  /usr/share/doc/ebb/docs/operations/README.md";
 
 /// The definition with the verbs in groups.
 pub(super) fn grouped(definition: Command) -> Command {
@@ -39,9 +45,9 @@ pub(super) fn grouped(definition: Command) -> Command {
     };
     let text: String = GROUPS.iter().map(group).collect();
     let template = format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{text}Options:\n{{options}}\n\n{EXAMPLES}\n\n{CODES}\n"
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{text}Options:\n{{options}}{{after-help}}\n"
     );
-    definition.help_template(template)
+    definition.help_template(template).after_help(format!("{EXAMPLES}\n\n{CODES}\n\n{FILES}"))
 }
 
 #[cfg(test)]
