@@ -29,6 +29,7 @@ use crate::parent::{ChildArguments, RunArguments};
 use crate::plan::DevicePlanArguments;
 use crate::report::ReportArguments;
 use crate::request::RequestArguments;
+use crate::setup::SetupArguments;
 use crate::slots::SlotsArguments;
 use crate::topic::TopicArguments;
 use crate::uncordon::DeviceUncordonArguments;
@@ -105,6 +106,11 @@ pub(crate) enum Command {
     Slots(SlotsArguments),
     /// Show or check the settings of the agents, or print an example with all of them
     Config(ConfigArguments),
+    /// Put ebb into service on this machine, look whether it is, or take it out of service
+    ///
+    /// It says what it has found and what it would do; with --yes it does it. Exit codes: 0 all is well, 1 something is
+    /// missing or wrong.
+    Setup(SetupArguments),
     /// Show the items of any agent's topics (for debugging)
     Topic(TopicArguments),
     /// Demonstrate a reboot command, the drain and the reboot, on a cluster in memory

@@ -62,6 +62,16 @@ pub(crate) fn run(arguments: &CommandsArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The commands of all sources that would still be carried out, each with its counter.
+pub(crate) fn standing(root: &Root) -> Vec<(Kind, u32)> {
+    let stands = |row: &Row| match row.state {
+        State::Known(CommandState::Waiting | CommandState::HandedOver)
+        | State::Untracked(Untracked::Given) => true,
+        State::Known(_) | State::Untracked(Untracked::Over) => false,
+    };
+    all_kinds().filter_map(|kind| Some((kind, row(root, kind).filter(stands)?.counter))).collect()
+}
+
 /// The images that sources want, as baseos shows them; none, with a word about it, if its file cannot be read.
 fn images(root: &Root) -> impl Iterator<Item = Row> {
     let hold = read_item::<BaseOsHold>(root, agent::BASEOSMGR, Persistence::Volatile, &TopicKey::global());

@@ -1,7 +1,9 @@
 //! This device as its agents see it: their settings, and the Node object of this machine.
 
+use std::ffi::OsString;
+
 use anyhow::Context;
-use cluster::identity::identify;
+use cluster::identity::{Identity, identify};
 use cluster::kubeconfig::Search;
 use cluster::{Cluster, connect, list_nodes};
 use drain::Policy;
@@ -59,17 +61,35 @@ impl Device {
     /// There is no kubeconfig, or it is broken.
     pub(crate) async fn reach(&self, verb: &str) -> anyhow::Result<Cluster> {
         let candidates = below(self.root.path()).collect();
-        let search =
-            Search::with_environment(self.settings.cluster.kubeconfig.clone(), candidates).distrusting();
-        Ok(connect(&search, verb).await?.cluster)
+        let search = Search::with_environment(self.settings.cluster.kubeconfig.clone(), candidates);
+        Ok(connect(&search.distrusting(), verb).await?.cluster)
+    }
+
+    /// As [`Device::reach`], with the credentials that zedkube finds when a service manager has started it: those of the
+    /// kubelet before an administrator's, and `KUBECONFIG` of this shell does not count.
+    ///
+    /// # Errors
+    /// Those of [`Device::reach`].
+    pub(crate) async fn reach_as_service(&self, verb: &str) -> anyhow::Result<Cluster> {
+        let candidates = zedkube::kubeconfigs(&self.root);
+        let explicit = self.settings.cluster.kubeconfig.clone();
+        let search = Search { explicit, environment: Some(OsString::new()), candidates, ..Search::default() };
+        Ok(connect(&search.distrusting(), verb).await?.cluster)
     }
 
     /// Finds the Node object of this machine.
     ///
     /// # Errors
-    /// No Node can be identified as this machine. Or EVE's EdgeNodeInfo cannot be read: the host name alone is not
-    /// enough, it could match another Node.
+    /// No Node can be identified as this machine; those of [`Device::identity`].
     pub(crate) async fn own_node(&self, cluster: &Cluster) -> anyhow::Result<NodeView> {
+        Ok(identify(&list_nodes(cluster).await?, &self.identity()?)?.node)
+    }
+
+    /// What is known of this machine, by which its Node is found.
+    ///
+    /// # Errors
+    /// EVE's EdgeNodeInfo cannot be read: the host name alone is not enough, it could match another Node.
+    pub(crate) fn identity(&self) -> anyhow::Result<Identity> {
         let node_name = self.settings.node.name.as_ref().map(|name| name.as_str().to_owned());
         let info: Option<EdgeNodeInfo> = match node_name {
             Some(_) => None,
@@ -77,7 +97,6 @@ impl Device {
                 .context("cannot tell which Node is this machine; set node.name, or fix that file")?,
         };
         let (machine_id, boot_id) = (boot::machine_id(&self.root), boot::boot_id(&self.root).ok());
-        let identity = zedkube::identity(node_name, machine_id, boot_id, info.as_ref());
-        Ok(identify(&list_nodes(cluster).await?, &identity)?.node)
+        Ok(zedkube::identity(node_name, machine_id, boot_id, info.as_ref()))
     }
 }

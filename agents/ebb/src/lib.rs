@@ -26,6 +26,7 @@ mod parent;
 mod plan;
 mod report;
 mod request;
+mod setup;
 mod slots;
 mod status;
 mod topic;
@@ -92,6 +93,7 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         Command::Force(arguments) => force::run(&arguments),
         Command::Slots(arguments) => slots::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
+        Command::Setup(arguments) => setup::run(&arguments),
         Command::Topic(arguments) => topic::run(&arguments),
         Command::Completion(arguments) => {
             completion::script(&arguments);

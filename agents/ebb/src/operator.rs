@@ -35,6 +35,11 @@ pub(crate) struct OperatorFlags {
 }
 
 impl OperatorFlags {
+    /// Answers for people, about the device below this root.
+    pub(crate) fn of(root: &Root) -> Self {
+        Self { root: root.path().to_owned(), json: false }
+    }
+
     /// The root folder.
     ///
     /// # Errors

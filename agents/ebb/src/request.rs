@@ -162,6 +162,14 @@ fn current(root: &Root) -> anyhow::Result<Option<Standing>> {
     Ok(found.map(|(request, persistence)| Standing { request, persistence }))
 }
 
+/// True if a request of ours is active.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn is_requested(root: &Root) -> anyhow::Result<bool> {
+    Ok(current(root)?.is_some())
+}
+
 /// Withdraws the request.
 ///
 /// # Errors

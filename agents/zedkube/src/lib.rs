@@ -31,6 +31,7 @@ mod shown_time;
 mod slots;
 mod tokens;
 
+pub use link::kubeconfigs;
 pub use nodes::identity;
 use pubsub::PublishError;
 use runtime::{AgentContext, Stop};

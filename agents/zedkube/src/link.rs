@@ -1,5 +1,6 @@
 //! The connection to the cluster: made, kept, and made again when the kubeconfig or a file that it names changes.
 
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -62,13 +63,17 @@ impl Which {
     }
 }
 
+/// Where zedkube looks for a kubeconfig below the root. A server of k3s has both kinds: the kubelet's come first, because
+/// they cannot change other nodes.
+pub fn kubeconfigs(root: &Root) -> Vec<PathBuf> {
+    KUBELETS.iter().chain(&ADMINISTRATORS).map(|path| root.join(path)).collect()
+}
+
 impl Link {
     /// Creates it; nothing is read or sent yet.
     pub(crate) fn new(root: &Root, settings: &Settings) -> Self {
-        // A server of k3s has both: the kubelet's come first, because they cannot change other nodes.
-        let candidates = KUBELETS.iter().chain(&ADMINISTRATORS);
-        let candidates = candidates.map(|path| root.join(path)).collect();
-        let search = Search::with_environment(settings.cluster.kubeconfig.clone(), candidates).distrusting();
+        let search = Search::with_environment(settings.cluster.kubeconfig.clone(), kubeconfigs(root));
+        let search = search.distrusting();
         Self {
             search,
             pace: Pace::of_an_agent(),

@@ -7,8 +7,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "On the device, for its operator",
         &[
-            "status", "history", "report", "reboot", "shutdown", "poweroff", "update", "request", "cancel",
-            "commands", "freeze", "unfreeze", "force", "slots", "config", "metrics",
+            "setup", "status", "history", "report", "reboot", "shutdown", "poweroff", "update", "request",
+            "cancel", "commands", "freeze", "unfreeze", "force", "slots", "config", "metrics",
         ],
     ),
     ("In a cluster, with a kubeconfig", &["plan", "drain", "cordon", "uncordon", "completion"]),

@@ -21,6 +21,7 @@ mod plans;
 mod requests;
 mod screens;
 mod seen;
+mod setups;
 mod site;
 mod slots;
 mod stops;

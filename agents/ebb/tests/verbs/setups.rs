@@ -1,0 +1,80 @@
+//! `ebb setup` on a host without systemd: what it finds, and that it gives the node back.
+
+use anyhow::{Context, Result};
+use schemas::{Member, NodeDrainReport, NodeDrainRequest, agent};
+use serde_json::json;
+
+use crate::device::Device;
+use crate::site::Site;
+
+/// A device whose settings lead to node `edge-a` of the site.
+fn device(site: &Site) -> Result<Device> {
+    let device = Device::new()?;
+    let kubeconfig = site.kubeconfig();
+    let settings =
+        format!("cluster.kubeconfig = {:?}\nnode.name = \"edge-a\"\n", kubeconfig.display().to_string());
+    device.write("/etc/ebb/ebb.d/site.toml", &settings)?;
+    Ok(device)
+}
+
+#[tokio::test]
+async fn it_says_what_is_missing_and_what_to_do() -> Result<()> {
+    let site = Site::quick()?;
+    let device = device(&site)?;
+    let said = device.ebb(&["setup", "--check", "--json"]).await?;
+    assert_eq!(said.code, 1, "{said:?}");
+    let found: serde_json::Value = serde_json::from_str(&said.out)?;
+    let found: Vec<_> = found.as_array().context("no list")?.iter().collect();
+    let state =
+        |what: &str| found.iter().find(|finding| finding["What"] == what).map(|finding| &finding["State"]);
+    for (what, expected) in [("Host", "Wrong"), ("Settings", "Good"), ("Node", "Good"), ("Agents", "Wrong")] {
+        assert_eq!(state(what), Some(&json!(expected)), "{what}: {found:#?}");
+    }
+    device.write("/etc/ebb/ebb.d/site.toml", "cluster.kubeconfig = \"/nosuch\"\nslots.limit = true\n")?;
+    for words in [&["setup"][..], &["setup", "--check"]] {
+        let said = device.ebb(words).await?;
+        assert_eq!(said.code, 1, "{said:?}");
+        for part in [
+            "WRONG    Settings",
+            "do: ebb config check",
+            "WRONG    Node",
+            "No such file",
+            "do: is Kubernetes up?",
+        ] {
+            assert!(said.out.contains(part), "{part}: {}", said.out);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_is_given_back_before_the_agents_are_stopped() -> Result<()> {
+    let site = Site::quick()?;
+    site.pod("web-0", "edge-a")?;
+    let mut device = device(&site)?;
+    let said = device.ebb(&["setup", "--remove", "--yes"]).await?;
+    assert!(said.code == 0 && said.out.starts_with("ebb is out of service"), "{said:?}");
+
+    device.start("zedkube", agent::ZEDKUBE, &[]).await?;
+    let report = || device.item::<NodeDrainReport>(agent::ZEDKUBE, "global");
+    device
+        .until("zedkube knows its cluster", || report().filter(|report| report.member == Member::Yes))
+        .await?;
+    let said = device.ebb(&["request", "--keep", "--wait"]).await?;
+    assert!(said.code == 0 && site.is_cordoned("edge-a"), "{said:?}");
+    device.stop().await?;
+    device
+        .refuses(&["setup", "--remove", "--yes"], 1, "node edge-a is cordoned or has a slot, and zedkube")
+        .await?;
+    assert!(site.is_cordoned("edge-a"));
+
+    device.start("zedkube", agent::ZEDKUBE, &[]).await?;
+    let said = device.ebb(&["setup", "--remove"]).await?;
+    assert!(said.code == 0 && said.out.contains("  give node edge-a and its slot back\n"), "{said:?}");
+    assert!(site.is_cordoned("edge-a"));
+    let said = device.ebb(&["setup", "--remove", "--yes"]).await?;
+    assert!(said.code == 0 && said.out.contains("node edge-a is given back\n"), "{said:?}");
+    assert!(!site.is_cordoned("edge-a") && site.holders().is_empty());
+    assert_eq!(device.record::<NodeDrainRequest>(agent::EBB), None);
+    Ok(())
+}
