@@ -72,6 +72,11 @@ pub enum Verb {
     /// Take back what `reboot`, `shutdown`, `update` and `request` have commanded
     #[command(args_override_self = true)]
     Cancel(CancelArguments),
+    /// Print the program by which kubectl completes `kubectl ebb`
+    ///
+    /// kubectl's own completion has to be on. The program needs this name, and a folder of the PATH, for example:
+    /// kubectl ebb completion > ~/.local/bin/kubectl_complete-ebb; chmod +x ~/.local/bin/kubectl_complete-ebb
+    Completion,
     /// Answer a TAB
     #[command(name = COMPLETE, hide = true, disable_help_flag = true)]
     Complete(CompleteArguments),
@@ -89,7 +94,7 @@ impl Verb {
             Self::Reboot(command) | Self::Shutdown(command) | Self::Request(command) => Some(&command.nodes),
             Self::Update(update) => Some(&update.command.nodes),
             Self::Cancel(cancel) => Some(&cancel.nodes),
-            Self::Complete(_) => None,
+            Self::Completion | Self::Complete(_) => None,
         }
     }
 }

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
+use cluster::clock::wall;
 use cluster::node_commands::{LONGEST_TEXT, NodeCommand, UpdateText};
 use cluster::{Cluster, NodeFacts, commanding};
-use runtime::clock::wall;
-use runtime::peers::user;
+use trust::user;
 use uuid::Uuid;
 
 use crate::following::{Followed, Goal, Waiting, answer_to, words};

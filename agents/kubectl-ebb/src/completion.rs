@@ -15,6 +15,12 @@ use clap::builder::ValueHint;
 use crate::cli::{self, CompleteArguments, Verb};
 use crate::screen;
 
+/// The program `kubectl_complete-ebb`, for a kubectl-ebb to which no link of that name leads.
+pub(crate) const PROGRAM: &str = "\
+#!/bin/sh
+# kubectl calls this program at each TAB after `kubectl ebb`.
+exec kubectl ebb __complete \"$@\"";
+
 /// A person waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 

@@ -18,13 +18,12 @@ pub(crate) mod testing;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use cluster::clock::boot_time;
 use cluster::cordon::Marks;
 use cluster::{Cluster, Drainer};
-use drain::Moment;
 use drain::view::NodeView;
 use futures::FutureExt;
 use futures::future::select_all;
-use runtime::clock::boot_millis;
 
 pub use ending::span;
 pub use options::DrainArguments;
@@ -152,7 +151,7 @@ impl Command {
         loop {
             self.begin_more();
             if self.screen.has_bars() {
-                self.screen.show(&bars(&self.jobs, Moment(boot_millis())), self.foot());
+                self.screen.show(&bars(&self.jobs, boot_time()), self.foot());
             }
             let Some(next) = self.next() else { break };
             // This future borrows the jobs, so it must end before they are read again.

@@ -5,7 +5,7 @@ pub mod nodes;
 
 use std::time::Duration;
 
-use runtime::peers::user;
+use trust::user;
 
 /// Owner of a cordon that is set on the command line: `ebb:<user>`, with the user's number if the user has no name.
 pub fn owner() -> String {

@@ -19,12 +19,16 @@ pub mod seen;
 pub mod uncordon;
 
 use std::ffi::OsString;
+use std::io;
 use std::panic::resume_unwind;
 use std::process::ExitCode;
 use std::thread;
 
 use anyhow::Context;
 use cluster::node_commands::NodeCommand;
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
 
 use cli::Verb;
 
@@ -34,12 +38,6 @@ const THREADS: usize = 2;
 /// Runs the plugin with these arguments (the first is the name under which it was called) and returns the exit code of the
 /// process: 0 done, 1 refused, failed or invalid arguments, as kubectl; 2 no such verb; 130 after Ctrl-C.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
-    let code = run_verb(arguments);
-    runtime::logs::flush();
-    code
-}
-
-fn run_verb(arguments: Vec<OsString>) -> ExitCode {
     let usage = cli::plugin_usage_code(&arguments);
     let result = match parse_aside(arguments, cli::parse) {
         Ok(Verb::Plan(arguments)) => plan::run(&arguments),
@@ -54,6 +52,10 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         Ok(Verb::Nodes(arguments)) => seen::nodes(&arguments),
         Ok(Verb::Why(arguments)) => seen::why(&arguments),
         Ok(Verb::History(arguments)) => seen::history(&arguments),
+        Ok(Verb::Completion) => {
+            screen::lines(completion::PROGRAM.lines());
+            Ok(ExitCode::SUCCESS)
+        }
         Ok(Verb::Complete(arguments)) => {
             completion::answer(&arguments, cli::definition());
             Ok(ExitCode::SUCCESS)
@@ -85,14 +87,24 @@ pub fn parse_aside<V: Send + 'static>(
     }
 }
 
+/// Shows on stderr what environment variable `EBB_LOG` chooses of the log, in `tracing`'s notation: `debug`, `cluster=trace,info`.
+fn show_log() {
+    let Some(chosen) = std::env::var("EBB_LOG").ok().and_then(|chosen| chosen.parse::<Targets>().ok()) else {
+        return;
+    };
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::stderr);
+    if let Err(error) = tracing::subscriber::set_global_default(Registry::default().with(chosen).with(lines))
+    {
+        tracing::debug!("the log is shown already: {error}");
+    }
+}
+
 /// Runs the work of a verb to its end. Calls that are still in flight then are dropped.
 ///
 /// # Errors
 /// Those of the work; no thread can be started; the log cannot be written.
 pub fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    if std::env::var_os(runtime::logs::FILTER_VARIABLE).is_some() {
-        runtime::logs::init(Some(runtime::LogFormat::Text), "ebb")?;
-    }
+    show_log();
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
     let threads = threads.context("cannot start threads")?;
     let result = threads.block_on(work);

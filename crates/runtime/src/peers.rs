@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 
-use nix::unistd::{User, geteuid};
+use nix::unistd::geteuid;
 use pubsub::presence::{is_alive, pid_in};
 use pubsub::{
     AgentLock, LockError, Persistence, Presence, Refusal, Root, StoreError, TopicKey, presence, read_item,
@@ -13,6 +13,7 @@ use pubsub::{
 use schemas::{Agent, DrainRequester, NodeDrainReport, NodeDrainRequest, NodeDrainStatus, agent};
 use text::one_line;
 use thiserror::Error;
+pub use trust::{user, user_name};
 
 /// Limit in bytes for the reason of a request that is shown.
 const MOST_CONTEXT: usize = 200;
@@ -202,17 +203,6 @@ impl fmt::Display for Asker {
     }
 }
 
-/// The user name of this process; the user's number if there is no name.
-pub fn user() -> String {
-    user_name(geteuid().as_raw())
-}
-
-/// The name of a user; the user's number if there is no name.
-pub fn user_name(uid: u32) -> String {
-    let user = User::from_uid(uid.into()).ok().flatten().map(|user| user.name);
-    user.unwrap_or_else(|| uid.to_string())
-}
-
 /// The effective user of a process; None if it cannot be read. The owner of `/proc/PID` is not used, because it is
 /// root for processes with capabilities.
 fn user_of(pid: u32) -> Option<u32> {
@@ -229,7 +219,5 @@ mod tests {
     fn the_user_of_a_process_is_told() {
         assert_eq!(user_of(std::process::id()), Some(geteuid().as_raw()));
         assert_eq!(user_of(u32::MAX), None);
-        assert_eq!(user_name(0), "root");
-        assert_eq!(user_name(4_000_000_000), "4000000000");
     }
 }

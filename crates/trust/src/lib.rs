@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use nix::fcntl::OFlag;
-use nix::unistd::geteuid;
+use nix::unistd::{User, geteuid};
 
 /// Longest file: no kubeconfig, certificate, key or token is longer, and a wrong path must not fill the memory.
 const LONGEST: u64 = 4 * 1024 * 1024;
@@ -86,6 +86,17 @@ impl Trust {
 fn in_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// The user name of this process; the user's number if there is no name.
+pub fn user() -> String {
+    user_name(geteuid().as_raw())
+}
+
+/// The name of a user; the user's number if there is no name.
+pub fn user_name(uid: u32) -> String {
+    let user = User::from_uid(uid.into()).ok().flatten().map(|user| user.name);
+    user.unwrap_or_else(|| uid.to_string())
 }
 
 fn accept(metadata: &Metadata) -> io::Result<()> {

@@ -160,3 +160,8 @@ fn a_program_that_others_may_write_is_not_run() {
         Trust::RootOrSelf.check_program(there).unwrap();
     }
 }
+
+#[test]
+fn a_user_without_a_name_is_a_number() {
+    assert_eq!((user_name(0), user_name(4_000_000_000)), ("root".to_owned(), "4000000000".to_owned()));
+}

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cluster::clock::boot_time;
 use cluster::cordon::PriorCordon;
 use cluster::drainer::Drain;
 use cluster::{ApiFailure, Cluster, CordonFailure, Cordoned, Drainer, Uncordoned, uncordon, uncordon_any};
@@ -10,7 +11,6 @@ use drain::view::NodeView;
 use drain::{Moment, Outcome};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use runtime::clock::boot_millis;
 
 use super::ending::{Ending, failed, interrupted};
 use super::reporter::{NodeDrainView, NodeReporter};
@@ -131,7 +131,7 @@ impl Job {
         let Stage::Cordoned(cordoned) = &self.stage else {
             return;
         };
-        self.began = Some(now());
+        self.began = Some(boot_time());
         self.stage = Stage::Draining(Box::new(drainer.drain_cordoned(cordoned.as_ref().clone())));
     }
 
@@ -167,7 +167,7 @@ impl Job {
         let Stage::Draining(drain) = &mut self.stage else {
             return Vec::new();
         };
-        self.view = NodeDrainView::of(drain, now());
+        self.view = NodeDrainView::of(drain, boot_time());
         let mut prints = Vec::new();
         // Once there is a snapshot, do not print that a watch broke: it is opened again without the user.
         let wait_reason = match attempt(drain.state()).filter(|_| self.view.has_snapshot) {
@@ -230,7 +230,7 @@ impl Job {
 
     /// Ends the job with this result, but first lifts the cordon of this command if it must be lifted after a failure.
     fn end(&mut self, ending: Ending, undo: Option<&str>) {
-        self.ended = Some(now());
+        self.ended = Some(boot_time());
         let undo = undo.filter(|_| ending.is_failure() && !self.was_cordoned);
         self.stage = match undo {
             Some(owner) => {
@@ -281,8 +281,4 @@ fn ending_lines(name: &str, ending: &Ending, view: &NodeDrainView) -> Vec<Print>
         Ending::Failed(failure) => failed(name, failure, view),
         Ending::NotCordoned(_) | Ending::Interrupted => Vec::new(),
     }
-}
-
-fn now() -> Moment {
-    Moment(boot_millis())
 }

@@ -30,7 +30,7 @@ const RULES: [(&str, &[&str], &[&str]); 17] = [
     ("nodeagent", &["schemas", "pubsub", "runtime", "text"], &["kube", "k8s-openapi"]),
     ("baseos", &["schemas", "pubsub", "runtime", "text"], &["kube", "k8s-openapi"]),
     ("sentinel", &["schemas", "pubsub", "runtime", "text"], &["kube", "k8s-openapi"]),
-    ("kubectl-ebb", &["cluster", "drain", "runtime", "text"], &["kube", "k8s-openapi"]),
+    ("kubectl-ebb", &["cluster", "drain", "text", "trust"], &["kube", "k8s-openapi"]),
     ("fake-cluster", &[], &["kube"]),
     ("control-plane", &[], &["kube"]),
 ];
