@@ -17,6 +17,7 @@ use crate::cancel::CancelArguments;
 use crate::commands::CommandsArguments;
 use crate::completion::CompletionArguments;
 use crate::config::ConfigArguments;
+use crate::daemonset::DaemonsetArguments;
 #[cfg(feature = "demo")]
 use crate::demo::DemoArguments;
 use crate::force::ForceArguments;
@@ -139,6 +140,9 @@ pub(crate) enum Command {
     /// Answer a TAB
     #[command(name = COMPLETE, hide = true, disable_help_flag = true)]
     Complete(CompleteArguments),
+    /// Put ebb on a node, start it and remove it, for the DaemonSet
+    #[command(hide = true)]
+    Daemonset(DaemonsetArguments),
     /// Run one agent as a child process of `ebb run`
     #[command(hide = true)]
     Child(ChildArguments),

@@ -28,12 +28,23 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Loads the settings as the agents do, the controller's included, and prints a warning on stderr for each one that
-    /// is ignored.
+    /// As [`Device::load`], and prints a warning on stderr for each setting that is ignored.
     ///
     /// # Errors
     /// Invalid flags.
     pub(crate) fn read(flags: &AgentFlags) -> anyhow::Result<Self> {
+        let (device, problems) = Self::load(flags)?;
+        for problem in &problems {
+            screen::say(&format!("Warning: {problem}"));
+        }
+        Ok(device)
+    }
+
+    /// Loads the settings as the agents do, the controller's included, and says why each one that is ignored is.
+    ///
+    /// # Errors
+    /// Invalid flags.
+    pub(crate) fn load(flags: &AgentFlags) -> anyhow::Result<(Self, Vec<String>)> {
         let root = flags.root();
         let (key, mut problems) = (TopicKey::global(), Vec::new());
         let controller: Option<ConfigItemValueMap> =
@@ -47,11 +58,8 @@ impl Device {
             anyhow::bail!(bad.join("; "));
         }
         problems.extend(loaded.problems.iter().map(ToString::to_string));
-        for problem in &problems {
-            screen::say(&format!("Warning: {problem}"));
-        }
         let settings = Settings::clone(&loaded.settings);
-        Ok(Self { policy: settings.policy.drain.clone(), root, settings })
+        Ok((Self { policy: settings.policy.drain.clone(), root, settings }, problems))
     }
 
     /// Finds the kubeconfig as zedkube does and makes a client; sends nothing yet. `verb` appears in the audit log of

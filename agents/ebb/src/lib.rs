@@ -11,6 +11,7 @@ mod cli;
 mod commands;
 mod completion;
 mod config;
+mod daemonset;
 #[cfg(feature = "demo")]
 mod demo;
 mod device;
@@ -94,6 +95,7 @@ fn run_verb(arguments: Vec<OsString>) -> ExitCode {
         Command::Slots(arguments) => slots::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Setup(arguments) => setup::run(&arguments),
+        Command::Daemonset(arguments) => daemonset::run(&arguments),
         Command::Topic(arguments) => topic::run(&arguments),
         Command::Completion(arguments) => {
             completion::script(&arguments);

@@ -20,7 +20,12 @@ use schemas::{NodeDrainReport, agent};
 use crate::operator::readable_root;
 use crate::waiting::until;
 
-use finding::{Finding, Wanted, look};
+use finding::{Finding, look};
+
+pub(crate) use finding::away;
+pub(crate) use host::Host;
+pub(crate) use remove::{own_cordon, remove};
+pub(crate) use steps::change;
 
 /// Limit until zedkube has looked at its cluster, which normally takes a second or two.
 const FIRST_REPORT: Duration = Duration::from_secs(30);
@@ -39,12 +44,8 @@ pub(crate) struct SetupArguments {
     /// units. The files stay
     #[arg(long, conflicts_with_all = ["check", "without_hold", "sentinel"])]
     remove: bool,
-    /// Leave ebb-hold.service alone: a `reboot` that somebody types does not wait for a drain
-    #[arg(long)]
-    without_hold: bool,
-    /// Have this device rebooted, drained, when the package manager needs it (ebb-sentinel.service)
-    #[arg(long)]
-    sentinel: bool,
+    #[command(flatten)]
+    wanted: Wanted,
     /// Folder that is used as the root of the device's files (for tests and containers)
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
@@ -53,35 +54,60 @@ pub(crate) struct SetupArguments {
     json: bool,
 }
 
+/// What is put into service beside the agents.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Leave ebb-hold.service alone: a `reboot` that somebody types does not wait for a drain
+    #[arg(long)]
+    without_hold: bool,
+    /// Have this device rebooted, drained, when the package manager needs it (ebb-sentinel.service)
+    #[arg(long)]
+    sentinel: bool,
+}
+
+impl Wanted {
+    /// The same as words of a command.
+    pub(crate) fn words(self) -> impl Iterator<Item = &'static str> {
+        let words = [(self.without_hold, "--without-hold"), (self.sentinel, "--sentinel")];
+        words.into_iter().filter_map(|(is_set, word)| is_set.then_some(word))
+    }
+}
+
 /// Exit code 0 if all is well afterwards, 1 if something is missing or wrong.
 pub(crate) fn run(arguments: &SetupArguments) -> anyhow::Result<ExitCode> {
     let root = readable_root(&arguments.root)?;
     if arguments.remove {
-        return remove::run(&root, arguments.yes);
+        return if arguments.yes { remove(&root) } else { remove::show(&root) }.map(|()| ExitCode::SUCCESS);
     }
-    let wanted = Wanted { hold: !arguments.without_hold, sentinel: arguments.sentinel };
-    let found = kubectl_ebb::in_runtime(async { Ok(look(&root, wanted).await) })?;
+    if arguments.yes {
+        return put_into_service(&root, arguments.wanted);
+    }
+    let found = kubectl_ebb::in_runtime(async { Ok(look(&root, arguments.wanted).await) })?;
     if arguments.json {
         screen::json(&found)?;
         return Ok(code(&found));
     }
     screen::lines(finding::lines(&found));
-    if arguments.check {
-        return Ok(code(&found));
+    let mut steps = found.iter().filter_map(|finding| finding.step.as_ref()).peekable();
+    if !arguments.check && steps.peek().is_some() {
+        screen::line("`ebb setup --yes` would do:");
+        screen::lines(steps.map(|step| format!("  {step}")));
     }
-    let steps: Vec<_> = found.iter().filter_map(|finding| finding.step.as_ref()).collect();
-    if !arguments.yes {
-        if !steps.is_empty() {
-            screen::line("`ebb setup --yes` would do:");
-            screen::lines(steps.iter().map(|step| format!("  {step}")));
-        }
-        return Ok(code(&found));
-    }
-    for step in steps {
+    Ok(code(&found))
+}
+
+/// Does what is missing, and says what it does. Exit code 0 if all is well afterwards, 1 if not.
+///
+/// # Errors
+/// A step fails.
+pub(crate) fn put_into_service(root: &Root, wanted: Wanted) -> anyhow::Result<ExitCode> {
+    let found = kubectl_ebb::in_runtime(async { Ok(look(root, wanted).await) })?;
+    screen::lines(finding::lines(&found));
+    for step in found.iter().filter_map(|finding| finding.step.as_ref()) {
         screen::line(&format!("$ {step}"));
-        step.take(&root)?;
+        step.take(root)?;
     }
-    trial(&root, wanted)
+    trial(root, wanted)
 }
 
 /// Waits until zedkube has looked around, then shows the plan, the status, and what is still not well.
@@ -104,7 +130,7 @@ fn trial(root: &Root, wanted: Wanted) -> anyhow::Result<ExitCode> {
     let bad: Vec<_> = found.into_iter().filter(|finding| !finding.is_good()).collect();
     screen::line("");
     if bad.is_empty() {
-        screen::line("This node is drained before this machine goes down.");
+        screen::line("ebb is in service");
     }
     screen::lines(finding::lines(&bad));
     Ok(code(&bad))

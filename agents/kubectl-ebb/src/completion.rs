@@ -140,3 +140,13 @@ fn nodes(before: &[String]) -> impl Iterator<Item = String> {
     let typed = before.to_vec();
     names.into_iter().flatten().filter(move |name| is_plain(name) && !typed.contains(name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubectls_program_asks_the_verb_that_answers() {
+        assert!(PROGRAM.contains(&format!("exec kubectl ebb {} ", cli::COMPLETE)), "{PROGRAM}");
+    }
+}

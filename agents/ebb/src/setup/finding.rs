@@ -1,33 +1,32 @@
 //! What has to be right on a device, and whether it is.
 
+use std::path::Path;
+
+use cluster::identity::identify;
+use cluster::list_nodes;
 use cluster::preflight::{Check, preflight};
 use kubectl_ebb::screen::size;
 use pubsub::Root;
-use runtime::settings::load;
-use runtime::{AgentFlags, error_chain, peers};
+use runtime::{AgentFlags, peers};
 use schemas::Agent;
 use serde::Serialize;
 use textwrap::{Options, wrap};
 
 use crate::device::Device;
 
+use super::Wanted;
 use super::host::Host;
 use super::steps::{Step, is};
+
+const SETTINGS: &str = "Settings";
+
+const CHECK_SETTINGS: &str = "ebb config check";
 
 /// The finding about the Node of this machine.
 pub(super) const NODE: &str = "Node";
 
 /// Columns before the text of a finding.
 const INDENT: &str = "                     ";
-
-/// What the person wants beside the agents.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
-    /// A shutdown that somebody types waits for a drain.
-    pub(super) hold: bool,
-    /// The package manager's reboots are commanded.
-    pub(super) sentinel: bool,
-}
 
 /// One thing that has to be right.
 #[derive(Debug, Serialize)]
@@ -93,10 +92,15 @@ pub(super) async fn look(root: &Root, wanted: Wanted) -> Vec<Finding> {
     let host = Host::look(root);
     let mut found = vec![of_host(root, &host)];
     let flags = AgentFlags { root: root.path().to_owned(), ..AgentFlags::default() };
-    found.push(of_settings(root, &flags));
-    of_cluster(&host, &flags, &mut found).await;
-    if host.has_systemd {
-        of_units(root, &flags, wanted, &mut found).await;
+    match Device::load(&flags) {
+        Ok((device, problems)) => {
+            found.push(of_settings(&problems));
+            of_cluster(&host, &device, &mut found).await;
+            if host.has_systemd {
+                of_units(&device, wanted, &mut found).await;
+            }
+        }
+        Err(error) => found.push(Finding::wrong(SETTINGS, format!("{error:#}"), CHECK_SETTINGS)),
     }
     if found.iter().all(|finding| finding.step.is_none()) {
         found.push(of_agents(root));
@@ -116,28 +120,22 @@ fn of_host(root: &Root, host: &Host) -> Finding {
     Finding::wrong(HOST, host.words(), remedy)
 }
 
-fn of_settings(root: &Root, flags: &AgentFlags) -> Finding {
-    const SETTINGS: &str = "Settings";
-    let problems = load(root, flags, None).problems;
-    match problems.first() {
-        None => Finding::good(SETTINGS, "no mistake"),
-        Some(first) => {
-            let more =
-                if problems.len() > 1 { format!(", and {} more", problems.len() - 1) } else { String::new() };
-            Finding::wrong(SETTINGS, format!("{first}{more}"), "ebb config check")
-        }
-    }
+fn of_settings(problems: &[String]) -> Finding {
+    let more = if problems.len() > 1 { format!(", and {} more", problems.len() - 1) } else { String::new() };
+    let first =
+        problems.first().map(|first| Finding::wrong(SETTINGS, format!("{first}{more}"), CHECK_SETTINGS));
+    first.unwrap_or_else(|| Finding::good(SETTINGS, "no mistake"))
 }
 
 /// Whether zedkube would find its cluster and its Node, and what it would lack there.
-async fn of_cluster(host: &Host, flags: &AgentFlags, found: &mut Vec<Finding>) {
+async fn of_cluster(host: &Host, device: &Device, found: &mut Vec<Finding>) {
     let reached = async {
-        let device = Device::read(flags)?;
         let cluster = device.reach_as_service("setup").await?;
-        let node = device.own_node(&cluster).await?;
-        anyhow::Ok((device, cluster, node))
+        let identity = device.identity()?;
+        let node = identify(&list_nodes(&cluster).await?, &identity)?.node;
+        anyhow::Ok((cluster, identity, node))
     };
-    let (device, cluster, node) = match reached.await {
+    let (cluster, identity, node) = match reached.await {
         Ok(reached) => reached,
         Err(error) => {
             let remedy = "is Kubernetes up? If it keeps its credentials elsewhere: settings cluster.kubeconfig, node.name \
@@ -148,10 +146,6 @@ async fn of_cluster(host: &Host, flags: &AgentFlags, found: &mut Vec<Finding>) {
     };
     found.push(Finding::good(NODE, format!("this machine is node {}", node.name)));
     let slots = (device.settings.policy.slots_limit > 0).then(|| zedkube::slot_map(&device.settings));
-    let identity = match device.identity() {
-        Ok(identity) => identity,
-        Err(error) => return found.push(Finding::wrong(NODE, error_chain(&*error), "")),
-    };
     let mut problems = preflight(&cluster, &identity, slots.as_ref()).await.problems;
     problems.retain(|problem| problem.what != Check::Confinement || !device.settings.cluster.unconfined);
     if problems.is_empty() {
@@ -166,19 +160,15 @@ async fn of_cluster(host: &Host, flags: &AgentFlags, found: &mut Vec<Finding>) {
     found.extend(problems.into_iter().map(of_problem));
 }
 
-async fn of_units(root: &Root, flags: &AgentFlags, wanted: Wanted, found: &mut Vec<Finding>) {
+async fn of_units(device: &Device, wanted: Wanted, found: &mut Vec<Finding>) {
     const SENTINEL: &str = "ebb-sentinel.service";
-    if wanted.sentinel {
-        let settings = load(root, flags, None).settings;
-        if settings.sentinel.path.is_none() && settings.sentinel.command.is_none() {
-            found.push(Finding::missing(
-                "Sentinel",
-                "no setting says when the host needs a reboot",
-                Step::sentinel(root),
-            ));
-        }
+    let sentinel = &device.settings.sentinel;
+    if wanted.sentinel && sentinel.path.is_none() && sentinel.command.is_none() {
+        let text = "no setting says when the host needs a reboot";
+        found.push(Finding::missing("Sentinel", text, Step::sentinel(&device.root)));
     }
-    let units = [("ebb.target", true), ("ebb-hold.service", wanted.hold), (SENTINEL, wanted.sentinel)];
+    let units =
+        [("ebb.target", true), ("ebb-hold.service", !wanted.without_hold), (SENTINEL, wanted.sentinel)];
     for (unit, _) in units.into_iter().filter(|(_, is_wanted)| *is_wanted) {
         let (is_enabled, is_active) = (is("is-enabled", unit).await, is("is-active", unit).await);
         found.push(if is_enabled && is_active {
@@ -192,17 +182,23 @@ async fn of_units(root: &Root, flags: &AgentFlags, wanted: Wanted, found: &mut V
 
 fn of_agents(root: &Root) -> Finding {
     const AGENTS: &str = "Agents";
-    let names = |runs: bool| {
-        let agents = Agent::ALL.into_iter().filter(|agent| peers::runs(root, *agent) == runs);
-        agents.map(Agent::name).collect::<Vec<_>>().join(", ")
-    };
-    let away = names(false);
+    let away = away(root);
     if away.is_empty() {
-        return Finding::good(AGENTS, format!("{} run", names(true)));
+        let run = Agent::ALL.into_iter().filter(|agent| peers::runs(root, *agent)).map(Agent::name);
+        return Finding::good(AGENTS, format!("{} run", run.collect::<Vec<_>>().join(", ")));
     }
-    Finding::wrong(
-        AGENTS,
-        format!("not running: {away}"),
-        "`ebb status`, and the journal of the unit: journalctl -u ebb-zedkube",
-    )
+    let text = format!("not running: {}", away.join(", "));
+    Finding::wrong(AGENTS, text, format!("`ebb status`; journalctl -u ebb-{}", away.join(" -u ebb-")))
+}
+
+/// The names of the agents that should run, and do not.
+pub(crate) fn away(root: &Root) -> Vec<&'static str> {
+    let wanted = Agent::ALL.into_iter().filter(|agent| !is_masked(root, *agent));
+    wanted.filter(|agent| !peers::runs(root, *agent)).map(Agent::name).collect()
+}
+
+/// True if somebody has switched the agent off for good, for example by `systemctl mask ebb-baseos`.
+fn is_masked(root: &Root, agent: Agent) -> bool {
+    let mask = root.join(format!("/etc/systemd/system/ebb-{}.service", agent.name()));
+    std::fs::read_link(mask).is_ok_and(|target| target == Path::new("/dev/null"))
 }

@@ -45,18 +45,18 @@ const KINDS: [Kind; 3] = {
 
 /// This machine.
 #[derive(Debug)]
-pub(super) struct Host {
+pub(crate) struct Host {
     kind: Option<&'static Kind>,
     is_server: bool,
     /// True if systemd is process 1.
-    pub(super) has_systemd: bool,
+    pub(crate) has_systemd: bool,
     /// What EVE's zedbox forbids, if it runs here.
-    pub(super) zedbox: Option<String>,
+    pub(crate) zedbox: Option<String>,
 }
 
 impl Host {
     /// Looks at the files below the root.
-    pub(super) fn look(root: &Root) -> Self {
+    pub(crate) fn look(root: &Root) -> Self {
         let is_here = |path: &str| root.join(path).is_file();
         let kind = KINDS.iter().find(|kind| is_here(kind.kubelet) || is_here(kind.administrator));
         Self {
@@ -68,7 +68,7 @@ impl Host {
     }
 
     /// For example `k3s server, systemd`.
-    pub(super) fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let kubernetes = match self.kind {
             Some(kind) if self.is_server => format!("{} server", kind.name),
             Some(kind) => format!("{} agent", kind.name),

@@ -1,7 +1,6 @@
 //! `ebb setup --remove`: takes ebb out of service. What is commanded is taken back, zedkube returns the node to service,
 //! and only then the units are stopped: without its zedkube a node would stay cordoned, and keep its slot.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -22,27 +21,33 @@ const LIMIT: Duration = Duration::from_mins(1);
 
 const WHY: &str = "ebb setup --remove";
 
-/// Says what is to be done, and with `yes` does it. Exit code 0 if the device is out of service, or would be.
+/// What stops the units for good, as a person types it.
+fn stop() -> String {
+    format!("systemctl disable --now {}", UNITS.join(" "))
+}
+
+/// Says what [`remove`] would do.
+///
+/// # Errors
+/// It is not known whether something is requested, or the node is cordoned.
+pub(super) fn show(root: &Root) -> anyhow::Result<()> {
+    screen::line("`ebb setup --remove --yes` would do:");
+    let standing = commands::standing(root).into_iter();
+    screen::lines(
+        standing
+            .map(|((source, operation), counter)| format!("  take back {operation} {counter} of {source}")),
+    );
+    screen::lines(request::is_requested(root)?.then_some("  withdraw the request of `ebb request`"));
+    screen::lines(own_cordon(root)?.map(|own| format!("  give node {} and its slot back", own.node)));
+    screen::lines(Host::look(root).has_systemd.then(|| format!("  {}", stop())));
+    Ok(())
+}
+
+/// Takes the device out of service.
 ///
 /// # Errors
 /// The node cannot be given back; then the agents run on. A unit cannot be stopped.
-pub(super) fn run(root: &Root, yes: bool) -> anyhow::Result<ExitCode> {
-    let standing = commands::standing(root);
-    let is_requested = request::is_requested(root)?;
-    let has_systemd = Host::look(root).has_systemd;
-    let stop = format!("systemctl disable --now {}", UNITS.join(" "));
-    if !yes {
-        screen::line("`ebb setup --remove --yes` would do:");
-        screen::lines(
-            standing.iter().map(|((source, operation), counter)| {
-                format!("  take back {operation} {counter} of {source}")
-            }),
-        );
-        screen::lines(is_requested.then_some("  withdraw the request of `ebb request`"));
-        screen::lines(own_cordon(root)?.map(|own| format!("  give node {} and its slot back", own.node)));
-        screen::lines(has_systemd.then(|| format!("  {stop}")));
-        return Ok(ExitCode::SUCCESS);
-    }
+pub(crate) fn remove(root: &Root) -> anyhow::Result<()> {
     if let Some(OwnCordon { node, .. }) = own_cordon(root)?.filter(|_| !peers::runs(root, Agent::Zedkube)) {
         bail!(
             "node {node} is cordoned or has a slot, and zedkube, which gives both back, does not run: `systemctl start \
@@ -51,28 +56,28 @@ pub(super) fn run(root: &Root, yes: bool) -> anyhow::Result<ExitCode> {
         );
     }
     let place = OperatorFlags::of(root);
-    for (kind, _) in standing {
+    for (kind, _) in commands::standing(root) {
         operation::cancel(kind, WHY, &place)?;
     }
-    if is_requested {
+    if request::is_requested(root)? {
         request::withdraw(&place)?;
     }
-    give_back(root).context("nothing has been stopped")?;
-    if has_systemd {
-        screen::line(&format!("$ {stop}"));
-        kubectl_ebb::in_runtime(change(&[&["disable", "--now"], &UNITS[..]].concat()))?;
+    give_back(root).context("what was commanded is taken back, but no unit has been stopped")?;
+    if Host::look(root).has_systemd {
+        screen::line(&format!("$ {}", stop()));
+        kubectl_ebb::in_runtime(change("systemctl", &[&["disable", "--now"], &UNITS[..]].concat()))?;
     } else if Agent::ALL.into_iter().any(|agent| peers::runs(root, agent)) {
         screen::say("the agents run on: stop what starts them (`ebb run`)");
     }
     screen::line("ebb is out of service; the files stay: settings in /etc/ebb, records below /persist");
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What a person does if zedkube can never give the node back.
 fn by_hand(node: &str) -> String {
     format!(
-        "If it never can: `kubectl uncordon {node}`, `ebb slots release {node}` on another device, and here `systemctl stop \
-         ebb.target` and `ebb slots forget`; then try again"
+        "If zedkube can never give it back: `kubectl uncordon {node}`, `ebb slots release {node}` on another device, and here \
+         `systemctl stop ebb.target` and `ebb slots forget`; then try again"
     )
 }
 
@@ -90,7 +95,11 @@ fn give_back(root: &Root) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn own_cordon(root: &Root) -> anyhow::Result<Option<OwnCordon>> {
+/// What zedkube has on the node; `None` if the node is in service.
+///
+/// # Errors
+/// The record cannot be read.
+pub(crate) fn own_cordon(root: &Root) -> anyhow::Result<Option<OwnCordon>> {
     read_item(root, agent::ZEDKUBE, Persistence::Persistent, &TopicKey::global())
         .context("cannot tell whether this node is cordoned by its drain")
 }

@@ -1,6 +1,5 @@
 //! What `ebb setup` does on the host: systemd's units, and the sentinel's settings.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use pubsub::store::{Backup, write_durably};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Limit for systemctl: starting an agent may take 30 s, and stopping one 5 s.
+/// Limit for a program of systemd: starting an agent may take 30 s, and stopping one 5 s.
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// The folder for settings of this device.
@@ -74,7 +73,7 @@ impl Step {
     /// systemctl fails, the file cannot be written.
     pub(super) fn take(&self, root: &Root) -> anyhow::Result<()> {
         match self {
-            Self::Enable(unit) => kubectl_ebb::in_runtime(change(&["enable", "--now", unit])),
+            Self::Enable(unit) => kubectl_ebb::in_runtime(change("systemctl", &["enable", "--now", unit])),
             Self::Sentinel { lines } => {
                 let folder = root.join(SETTINGS);
                 std::fs::create_dir_all(&folder)
@@ -87,23 +86,23 @@ impl Step {
 
 /// True if systemd answers the question (`is-enabled`, `is-active`) about the unit with yes.
 pub(super) async fn is(question: &str, unit: &str) -> bool {
-    systemctl(&[question, "--quiet", unit]).await.is_ok_and(|output| output.status.success())
+    output("systemctl", &[question, "--quiet", unit]).await.is_ok_and(|output| output.status.success())
 }
 
-/// Has systemd change something.
+/// Has a program of systemd change something.
 ///
 /// # Errors
-/// systemctl cannot be run, does not end, or refuses.
-pub(super) async fn change<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<()> {
-    let words: Vec<_> = arguments.iter().map(|word| word.as_ref().to_string_lossy()).collect();
-    let output = systemctl(arguments).await.with_context(|| format!("systemctl {}", words.join(" ")))?;
+/// It cannot be run, does not end, or refuses.
+pub(crate) async fn change(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let typed = || format!("{program} {}", arguments.join(" "));
+    let output = output(program, arguments).await.with_context(typed)?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "systemctl {} has failed: {}", words.join(" "), said.trim());
+    ensure!(output.status.success(), "{} has failed: {}", typed(), said.trim());
     Ok(())
 }
 
-async fn systemctl<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<Output> {
-    let mut command = Command::new("systemctl");
+async fn output(program: &str, arguments: &[&str]) -> anyhow::Result<Output> {
+    let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     timeout(LIMIT, command.output()).await.context("it has not ended within 2 min")?.context("cannot be run")
 }

@@ -7,6 +7,7 @@
 
 mod commands;
 mod confined;
+mod daemonset;
 mod granted;
 mod site;
 
