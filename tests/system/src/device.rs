@@ -94,6 +94,21 @@ impl Device {
         Ok(device)
     }
 
+    /// The agents that start from now on are those of another program.
+    pub fn use_program(&mut self, program: &Path) {
+        program.clone_into(&mut self.program);
+    }
+
+    /// Kills all agents with SIGKILL.
+    pub fn stop_all(&mut self) {
+        self.agents.clear();
+    }
+
+    /// Starts all four agents.
+    pub fn start_agents(&mut self) -> Result<()> {
+        AGENTS.into_iter().try_for_each(|(verb, _)| self.start(verb))
+    }
+
     /// Adds a setting for the agents that start from now on.
     pub fn set(&mut self, setting: &str) {
         self.arguments.extend(["--set".to_owned(), setting.to_owned()]);
@@ -111,9 +126,7 @@ impl Device {
 
     /// Starts all four agents and waits until the node is in service.
     pub fn start_all(&mut self) -> Result<()> {
-        for (verb, _) in AGENTS {
-            self.start(verb)?;
-        }
+        self.start_agents()?;
         self.until_in_service()
     }
 

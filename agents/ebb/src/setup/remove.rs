@@ -4,11 +4,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use cluster::{commanding, node_conditions};
 use kubectl_ebb::screen;
 use pubsub::{Persistence, Root, TopicKey, read_item};
-use runtime::peers;
-use schemas::{Agent, OwnCordon, agent};
+use runtime::{AgentFlags, peers};
+use schemas::{Agent, Member, OwnCordon, agent};
+use tokio::time::timeout;
 
+use crate::device::Device;
 use crate::operator::OperatorFlags;
 use crate::waiting::until;
 use crate::{commands, operation, request};
@@ -18,6 +21,9 @@ use super::steps::{UNITS, change};
 
 /// Limit until zedkube has given the node back; normally this takes a second.
 const LIMIT: Duration = Duration::from_mins(1);
+
+/// Limit until the cluster has forgotten what zedkube has told it.
+const SILENCE: Duration = Duration::from_secs(20);
 
 const WHY: &str = "ebb setup --remove";
 
@@ -55,6 +61,7 @@ pub(crate) fn remove(root: &Root) -> anyhow::Result<()> {
             by_hand(&node)
         );
     }
+    let is_member = peers::report(root).is_some_and(|report| report.member == Member::Yes);
     let place = OperatorFlags::of(root);
     for (kind, _) in commands::standing(root) {
         operation::cancel(kind, WHY, &place)?;
@@ -68,6 +75,12 @@ pub(crate) fn remove(root: &Root) -> anyhow::Result<()> {
         kubectl_ebb::in_runtime(change("systemctl", &[&["disable", "--now"], &UNITS[..]].concat()))?;
     } else if Agent::ALL.into_iter().any(|agent| peers::runs(root, agent)) {
         screen::say("the agents run on: stop what starts them (`ebb run`)");
+    }
+    if is_member && let Err(error) = kubectl_ebb::in_runtime(silence(root)) {
+        screen::say(&format!(
+            "what zedkube has last told the cluster about this node stays there (conditions DrainInProgress and Drained, \
+             annotation ebb.dev/state): {error:#}"
+        ));
     }
     screen::line("ebb is out of service; the files stay: settings in /etc/ebb, records below /persist");
     Ok(())
@@ -93,6 +106,19 @@ fn give_back(root: &Root) -> anyhow::Result<()> {
     }
     screen::line(&format!("node {node} is given back"));
     Ok(())
+}
+
+/// Takes back what zedkube has told the cluster about this node, with the credentials of zedkube.
+async fn silence(root: &Root) -> anyhow::Result<()> {
+    let flags = AgentFlags { root: root.path().to_owned(), ..AgentFlags::default() };
+    let (device, _problems) = Device::load(&flags)?;
+    let silence = async {
+        let cluster = device.reach_as_service("setup").await?;
+        let node = device.own_node(&cluster).await?;
+        node_conditions::say(&cluster, &node.name, &node.uid, None, None).await?;
+        anyhow::Ok(commanding::answer(&cluster, &node.name, &node.uid, None).await?)
+    };
+    timeout(SILENCE, silence).await.with_context(|| format!("no answer within {} s", SILENCE.as_secs()))?
 }
 
 /// What zedkube has on the node; `None` if the node is in service.

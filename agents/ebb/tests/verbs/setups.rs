@@ -5,7 +5,7 @@ use schemas::{Member, NodeDrainReport, NodeDrainRequest, agent};
 use serde_json::json;
 
 use crate::device::Device;
-use crate::site::Site;
+use crate::site::{Site, put};
 
 /// A device whose settings lead to node `edge-a` of the site.
 fn device(site: &Site) -> Result<Device> {
@@ -76,5 +76,22 @@ async fn a_node_is_given_back_before_the_agents_are_stopped() -> Result<()> {
     assert!(said.code == 0 && said.out.contains("node edge-a is given back\n"), "{said:?}");
     assert!(!site.is_cordoned("edge-a") && site.holders().is_empty());
     assert_eq!(device.record::<NodeDrainRequest>(agent::EBB), None);
+
+    // What a zedkube that is gone has last said there goes, and nobody else's words.
+    device.stop().await?;
+    let of = |message: &str| json!({"type": "Drained", "status": "False", "message": message});
+    site.cluster.edit("nodes", "", "edge-a", |node| {
+        put(node, "/metadata", "annotations", json!({"ebb.dev/state": "{}", "site": "x"}));
+        put(
+            node,
+            "/status",
+            "conditions",
+            json!([{"type": "Ready", "status": "True"}, of("zedkube: returning")]),
+        );
+    })?;
+    let said = device.ebb(&["setup", "--remove", "--yes"]).await?;
+    let node = site.node("edge-a");
+    assert_eq!((said.code, &node["metadata"]["annotations"]), (0, &json!({"site": "x"})), "{said:?}");
+    assert_eq!(node["status"]["conditions"].as_array().map(Vec::len), Some(1), "{node}");
     Ok(())
 }

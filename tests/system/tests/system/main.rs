@@ -9,6 +9,7 @@ mod layers;
 mod nonsense;
 mod overrides;
 mod references;
+mod upgrades;
 mod volumes;
 mod whole_path;
 
