@@ -27,7 +27,7 @@ use std::thread;
 use anyhow::Context;
 use cluster::node_commands::NodeCommand;
 use tracing_subscriber::Registry;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 
 use cli::Verb;
@@ -87,15 +87,19 @@ pub fn parse_aside<V: Send + 'static>(
     }
 }
 
-/// Shows on stderr what environment variable `EBB_LOG` chooses of the log, in `tracing`'s notation: `debug`, `cluster=trace,info`.
+/// Shows on stderr what environment variable `EBB_LOG` chooses of the log, in `tracing`'s notation: `debug`,
+/// `cluster=trace,info`. Nothing without it.
 fn show_log() {
-    let Some(chosen) = std::env::var("EBB_LOG").ok().and_then(|chosen| chosen.parse::<Targets>().ok()) else {
-        return;
-    };
+    let Some(chosen) = std::env::var("EBB_LOG").ok().filter(|chosen| !chosen.is_empty()) else { return };
+    let filter = chosen.parse::<Targets>();
+    let shown =
+        filter.as_ref().map_or_else(|_| Targets::new().with_default(LevelFilter::INFO), Targets::clone);
     let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::stderr);
-    if let Err(error) = tracing::subscriber::set_global_default(Registry::default().with(chosen).with(lines))
-    {
+    if let Err(error) = tracing::subscriber::set_global_default(Registry::default().with(shown).with(lines)) {
         tracing::debug!("the log is shown already: {error}");
+    }
+    if let Err(error) = filter {
+        tracing::warn!("EBB_LOG={chosen:?}: {error}; taken as info. Such as debug, or cluster=trace,info");
     }
 }
 

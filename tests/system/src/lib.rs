@@ -2,6 +2,7 @@
 
 mod agents;
 mod api;
+mod blocked;
 mod controller;
 mod device;
 mod faulty;
@@ -11,6 +12,7 @@ mod webhook;
 
 pub use agents::Process;
 pub use api::Api;
+pub use blocked::create_blocked_pool;
 pub use controller::Controller;
 pub use device::{ACTIONS, Device};
 pub use faulty::{Fault, FaultyServer};

@@ -39,8 +39,8 @@ pub(super) struct FollowArguments {
 ///
 /// # Errors
 /// The DaemonSet has installed nothing here; a file cannot be removed.
-pub(super) fn run(limits: &FollowArguments) -> anyhow::Result<ExitCode> {
-    let root = &Root::new(&limits.root);
+pub(super) fn run(arguments: &FollowArguments) -> anyhow::Result<ExitCode> {
+    let root = &Root::new(&arguments.root);
     let installed = Installed::read(root)?.context("the DaemonSet has installed nothing on this host")?;
     let mut said = String::new();
     let mut say = move |text: String| {
@@ -50,10 +50,10 @@ pub(super) fn run(limits: &FollowArguments) -> anyhow::Result<ExitCode> {
         }
     };
     loop {
-        kubectl_ebb::in_runtime(until_gone(root, limits, &mut say))?;
+        kubectl_ebb::in_runtime(until_gone(root, arguments, &mut say))?;
         screen::say(&format!(
             "for {} there has been no pod of a DaemonSet in namespace {} on node {}: ebb is removed from this host",
-            age(u64::try_from(limits.absent.as_millis()).unwrap_or(u64::MAX)),
+            age(u64::try_from(arguments.absent.as_millis()).unwrap_or(u64::MAX)),
             installed.namespace,
             installed.node
         ));
@@ -79,14 +79,14 @@ pub(super) fn run(limits: &FollowArguments) -> anyhow::Result<ExitCode> {
 
 async fn until_gone(
     root: &Root,
-    limits: &FollowArguments,
+    arguments: &FollowArguments,
     say: &mut impl FnMut(String),
 ) -> anyhow::Result<()> {
     let mut since: Option<Instant> = None;
     loop {
-        tokio::time::sleep(limits.every).await;
+        tokio::time::sleep(arguments.every).await;
         match is_there(root).await {
-            Ok(false) if since.is_some_and(|since| since.elapsed() >= limits.absent) => return Ok(()),
+            Ok(false) if since.is_some_and(|since| since.elapsed() >= arguments.absent) => return Ok(()),
             Ok(false) => since = since.or_else(|| Some(Instant::now())),
             Ok(true) => since = None,
             Err(error) => {

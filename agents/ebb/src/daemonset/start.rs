@@ -63,7 +63,7 @@ pub(super) fn run(root: &Root, wanted: Wanted) -> anyhow::Result<ExitCode> {
 fn await_the_end_of_a_drain(root: &Root) -> anyhow::Result<()> {
     let Some(OwnCordon { node, .. }) = own_cordon(root)? else { return Ok(()) };
     screen::line(&format!(
-        "node {node} is being drained: the agents are restarted with the new version when it is back in service, in {} min at \
+        "node {node} is drained, or is being drained: the agents are restarted with the new version when it is back in service, in {} min at \
          the latest",
         DRAIN.as_secs() / 60
     ));

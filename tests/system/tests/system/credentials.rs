@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use control_plane::{ControlPlane, Pool, objects, unique};
+use control_plane::{ControlPlane, Pool};
 use schemas::{DrainStatus, Operation, Outcome};
 use serde_json::{Value, json};
-use system::{Device, ZedkubeUser};
+use system::{Device, ZedkubeUser, create_blocked_pool};
 use tempfile::TempDir;
 
 use crate::PROGRAM;
@@ -30,15 +30,8 @@ struct Site {
 impl Site {
     fn new() -> Result<Self> {
         let plane = ControlPlane::shared()?;
-        let pool = plane.create_pool(&unique("credentials"), &["a", "b"])?;
+        let pool = create_blocked_pool(&plane, "credentials")?;
         let namespace = pool.name.as_str();
-        plane.run(&["cordon", &pool.nodes[1]])?;
-        plane.apply(&[
-            objects::deployment(namespace, "web", 2),
-            objects::disruption_budget(namespace, "web", ("minAvailable", 2)),
-        ])?;
-        plane.run(&["rollout", "status", "deployment/web", "--namespace", namespace, "--timeout=5m"])?;
-        plane.run(&["uncordon", &pool.nodes[1]])?;
         let folder = tempfile::tempdir()?;
         let kubeconfig = folder.path().join("kubeconfig");
         replace(&kubeconfig, &fs::read(of_token(&plane, &pool)?)?)?;

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use control_plane::{ControlPlane, objects, unique};
+use control_plane::ControlPlane;
 use schemas::Operation;
-use system::Device;
+use system::{Device, create_blocked_pool};
 
 use crate::PROGRAM;
 
@@ -35,16 +35,8 @@ fn a_drain_goes_on_under_the_next_version_and_under_the_one_before() -> Result<(
     let before = std::env::var_os("EBB_BEFORE").context("EBB_BEFORE names no program")?;
     let (before, now) = (PathBuf::from(before), PathBuf::from(PROGRAM));
     let plane = ControlPlane::shared()?;
-    let pool = plane.create_pool(&unique("upgrade"), &["a", "b"])?;
+    let pool = create_blocked_pool(&plane, "upgrade")?;
     let namespace = pool.name.as_str();
-    plane.run(&["cordon", &pool.nodes[1]])?;
-    plane.apply(&[
-        objects::deployment(namespace, "web", 2),
-        objects::disruption_budget(namespace, "web", ("minAvailable", 2)),
-    ])?;
-    plane.run(&["rollout", "status", "deployment/web", "--namespace", namespace, "--timeout=5m"])?;
-    plane.run(&["uncordon", &pool.nodes[1]])?;
-
     let mut device = Device::in_pool(PROGRAM, &plane, &pool, &pool.nodes[0])?;
     device.use_program(&before);
     device.set("evict.retry=1s");
