@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use cluster::identity::identify;
-use cluster::list_nodes;
 use cluster::preflight::{Check, preflight};
+use cluster::{ApiFailure, list_nodes};
 use kubectl_ebb::screen::size;
 use pubsub::Root;
 use runtime::{AgentFlags, peers};
@@ -132,7 +132,12 @@ async fn of_cluster(host: &Host, device: &Device, found: &mut Vec<Finding>) {
     let reached = async {
         let cluster = device.reach_as_service("setup").await?;
         let identity = device.identity()?;
-        let node = identify(&list_nodes(&cluster).await?, &identity)?.node;
+        let node = match list_nodes(&cluster).await {
+            Ok(nodes) => Some(identify(&nodes, &identity)?.node.name),
+            // Without what the cluster grants to zedkube a kubelet may only see its own Node.
+            Err(ApiFailure::Denied { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
         anyhow::Ok((cluster, identity, node))
     };
     let (cluster, identity, node) = match reached.await {
@@ -144,7 +149,7 @@ async fn of_cluster(host: &Host, device: &Device, found: &mut Vec<Finding>) {
             return;
         }
     };
-    found.push(Finding::good(NODE, format!("this machine is node {}", node.name)));
+    found.extend(node.map(|node| Finding::good(NODE, format!("this machine is node {node}"))));
     let slots = (device.settings.policy.slots_limit > 0).then(|| zedkube::slot_map(&device.settings));
     let mut problems = preflight(&cluster, &identity, slots.as_ref()).await.problems;
     problems.retain(|problem| problem.what != Check::Confinement || !device.settings.cluster.unconfined);

@@ -48,6 +48,22 @@ async fn it_says_what_is_missing_and_what_to_do() -> Result<()> {
 }
 
 #[tokio::test]
+async fn it_says_who_has_to_grant_what_where_a_kubelet_may_see_its_own_node_only() -> Result<()> {
+    let site = Site::quick()?;
+    site.forbid("list", "nodes");
+    let device = device(&site)?;
+    let said = device.ebb(&["setup", "--check"]).await?;
+    assert_eq!(said.code, 1, "{said:?}");
+    for part in
+        ["WRONG    Rights", "needs the right to `list` `nodes`", "/usr/share/ebb/kubernetes/ebb-nodes.yaml"]
+    {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+    assert!(!said.out.contains("is Kubernetes up?"), "{}", said.out);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_node_is_given_back_before_the_agents_are_stopped() -> Result<()> {
     let site = Site::quick()?;
     site.pod("web-0", "edge-a")?;
