@@ -11,6 +11,9 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Extensions of the files that are searched for references.
 const KINDS: [&str; 4] = ["rs", "md", "toml", "yaml"];
 
+/// The chapters of the site that scripts/site makes.
+const SUMMARY: &str = "docs/site/SUMMARY.md";
+
 /// For each letter of a number: the page that has its entry, and the text before the number there.
 const NUMBERS: [(char, &str, &str); 3] = [
     ('D', "docs/reference/eve-defects.md", "### D"),
@@ -33,6 +36,22 @@ fn every_page_and_source_file_that_is_named_exists() -> Result<()> {
             if !exists {
                 missing.insert(format!("{}: {name}", path.display()));
             }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    Ok(())
+}
+
+/// The site has only the pages of its summary, and takes links to others out.
+#[test]
+fn every_page_of_docs_is_in_the_summary_of_the_site() -> Result<()> {
+    let summary = std::fs::read_to_string(Path::new(ROOT).join(SUMMARY))?;
+    let pages = texts()?.into_iter().map(|(path, _)| path).filter(|path| kind_of(path) == "md");
+    let mut missing = BTreeSet::new();
+    for page in pages {
+        let page = page.strip_prefix(ROOT)?.display().to_string();
+        if page.starts_with("docs/") && page != SUMMARY && !summary.contains(&format!("]({page})")) {
+            missing.insert(page);
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
