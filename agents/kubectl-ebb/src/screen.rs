@@ -15,7 +15,7 @@ use serde::Serialize;
 
 pub(crate) use bars::Bar;
 use bars::Bars;
-pub use page::{Page, Tone, size};
+pub use page::{Page, Tone, size, wrapping};
 
 /// Limit for printing the last line of an agent, if nothing reads its stderr.
 const SAY_LIMIT: Duration = Duration::from_millis(250);

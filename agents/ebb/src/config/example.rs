@@ -21,7 +21,7 @@ pub(super) fn lines(settings: &[ShownSetting]) -> Vec<String> {
 fn entry(setting: &ShownSetting) -> Vec<String> {
     let ShownSetting { key, default, accepted, meaning, .. } = setting;
     let text = format!("{} Accepted: {accepted}.", without_links(meaning, |_| false));
-    let options = textwrap::Options::new(COLUMNS).initial_indent("# ").subsequent_indent("# ");
+    let options = kubectl_ebb::screen::wrapping(COLUMNS).initial_indent("# ").subsequent_indent("# ");
     let explained = textwrap::wrap(&text, options).into_iter().map(String::from);
     let line = format!("#{key} = {}", in_toml(default));
     [String::new()].into_iter().chain(explained).chain([line]).collect()

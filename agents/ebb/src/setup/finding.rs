@@ -5,12 +5,12 @@ use std::path::Path;
 use cluster::identity::identify;
 use cluster::preflight::{Check, preflight};
 use cluster::{ApiFailure, list_nodes};
-use kubectl_ebb::screen::size;
+use kubectl_ebb::screen::{size, wrapping};
 use pubsub::Root;
 use runtime::{AgentFlags, peers};
 use schemas::Agent;
 use serde::Serialize;
-use textwrap::{Options, wrap};
+use textwrap::wrap;
 
 use crate::device::Device;
 
@@ -72,7 +72,7 @@ impl Finding {
 
 /// The findings as lines that fit the terminal.
 pub(super) fn lines(found: &[Finding]) -> Vec<String> {
-    let options = Options::new(size().1).subsequent_indent(INDENT);
+    let options = wrapping(size().1).subsequent_indent(INDENT);
     let lines = found.iter().flat_map(|finding| {
         let mark = match finding.state {
             State::Good => "ok",

@@ -18,6 +18,11 @@ const MOST_OF_ONE: usize = 5;
 /// The continuation of a text stands below the beginning of its value: `  do:    `.
 const FIELD: usize = 9;
 
+/// Lines of at most that many columns, in which no name is cut at its hyphens: it has to be copied.
+pub fn wrapping<'a>(columns: usize) -> Options<'a> {
+    Options::new(columns).word_separator(WordSeparator::AsciiSpace).word_splitter(WordSplitter::NoHyphenation)
+}
+
 /// Rows and columns of the terminal at stdout; of a usual one if it does not tell.
 pub fn size() -> (usize, usize) {
     Term::stdout().size_checked().map_or(USUAL, |(rows, columns)| (rows.into(), columns.into()))
@@ -87,12 +92,7 @@ impl Page {
     fn add(&mut self, tone: Tone, head: &str, text: &str) {
         let rest = if head.is_empty() { "  " } else { &" ".repeat(FIELD) };
         let text = text::plain(text);
-        // A name is not cut at its hyphens: it has to be copied.
-        let options = Options::new(self.columns)
-            .initial_indent(head)
-            .subsequent_indent(rest)
-            .word_separator(WordSeparator::AsciiSpace)
-            .word_splitter(WordSplitter::NoHyphenation);
+        let options = wrapping(self.columns).initial_indent(head).subsequent_indent(rest);
         let mut wrapped: Vec<String> = wrap(text.trim(), options).into_iter().map(Into::into).collect();
         if self.rows.is_some() && wrapped.len() > MOST_OF_ONE {
             wrapped.truncate(MOST_OF_ONE);
