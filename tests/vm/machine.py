@@ -18,12 +18,8 @@ import time
 # A boot of an emulated machine takes a minute, on a busy computer more.
 PATIENCE = 400
 HOST_IN_GUEST = "10.0.2.2"
-SITE = """[cluster]
-kubeconfig = "/etc/ebb/kubeconfig"
-unconfined = true    # a token of an administrator
-[node]
-name = "vm"
-"""
+# Where k3s keeps the credentials of its kubelet.
+K3S = "/var/lib/rancher/k3s/agent"
 NETWORK = "[Match]\nName=e*\n[Network]\nAddress=10.0.2.15/24\nGateway=10.0.2.2\nLinkLocalAddressing=no\n"
 
 
@@ -91,15 +87,27 @@ class Plane:
         self.kubectl("rollout", "status", "deployment/web", "--namespace=shop", "--timeout=100s")
         self.kubectl("uncordon", "other")
 
-    def for_guest(self):
-        """The kubeconfig with an address that the machine reaches."""
+    def kubelet(self, folder):
+        """The files of the machine's kubelet: its credentials, with an address that the machine reaches."""
+        ca = pathlib.Path(self.coordinates["folder"]) / "client-ca"
+        key, certificate = folder / "kubelet.key", folder / "kubelet.crt"
+        subprocess.run(["openssl", "req", "-x509", "-CA", f"{ca}.crt", "-CAkey", f"{ca}.key", "-newkey", "ec",
+                        "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/O=system:nodes/CN=system:node:vm",
+                        "-addext", "extendedKeyUsage=clientAuth", "-days", "2", "-keyout", key, "-out", certificate],
+                       check=True, capture_output=True)
         port = self.coordinates["server"].rsplit(":", 1)[1]
         cluster = {"server": f"https://{HOST_IN_GUEST}:{port}", "tls-server-name": "kubernetes",
-                   "certificate-authority": "/etc/ebb/api.crt"}
-        return json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "c",
-                           "clusters": [{"name": "c", "cluster": cluster}],
-                           "users": [{"name": "u", "user": {"token": self.coordinates["token"]}}],
-                           "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]})
+                   "certificate-authority": f"{K3S}/server-ca.crt"}
+        user = {"client-certificate": f"{K3S}/client-kubelet.crt", "client-key": f"{K3S}/client-kubelet.key"}
+        config = {"apiVersion": "v1", "kind": "Config", "current-context": "c",
+                  "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}],
+                  "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}
+        return {
+            f"{K3S}/kubelet.kubeconfig": (json.dumps(config), 0o600),
+            f"{K3S}/server-ca.crt": (pathlib.Path(self.coordinates["certificate"]).read_text(), 0o644),
+            f"{K3S}/client-kubelet.crt": (certificate.read_text(), 0o644),
+            f"{K3S}/client-kubelet.key": (key.read_text(), 0o600),
+        }
 
     def stop(self):
         self.process.stdin.close()
@@ -189,14 +197,12 @@ def in_service(plane, machine):
 
 
 def run(test, more_files=()):
-    """Runs test(plane, machine) with a machine that has the credentials of its cluster; returns the exit code."""
+    """Runs test(plane, machine) with a machine that is a k3s agent by its files; returns the exit code."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         plane = Plane(folder)
         files = {
-            "/etc/ebb/ebb.d/site.toml": (SITE, 0o644),
-            "/etc/ebb/kubeconfig": (plane.for_guest(), 0o600),
-            "/etc/ebb/api.crt": (pathlib.Path(plane.coordinates["certificate"]).read_text(), 0o644),
+            **plane.kubelet(folder),
             "/etc/systemd/network/10-e.network": (NETWORK, 0o644),
             **dict(more_files),
         }
